@@ -1,0 +1,76 @@
+"""Small array operations that NumPy lacks and every kernel needs."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64Array = NDArray[np.int64]
+UInt64Array = NDArray[np.uint64]
+BoolArray = NDArray[np.bool_]
+
+INT64_MIN = -(2**63)
+INT64_MAX = 2**63 - 1
+
+_EXPONENT_BIAS = 1023
+
+
+def highest_bit(x: Int64Array | UInt64Array) -> Int64Array:
+    """Position of the highest set bit of each element; 0 has none and gives a negative number."""
+    bits = x.astype(np.uint64)
+    # A float64 holds the position in its exponent. Clearing the bit below the highest one keeps
+    # the conversion from rounding up to the next power of two.
+    isolated = (bits & ~(bits >> np.uint64(1))).astype(np.float64)
+    return (isolated.view(np.int64) >> 52) - _EXPONENT_BIAS
+
+
+def run_starts(*columns: NDArray[Any]) -> Int64Array:
+    """Index of the first row of each run of equal rows; the columns have one length."""
+    size = columns[0].size
+    is_start = np.empty(size, dtype=np.bool_)
+    if size:
+        is_start[0] = True
+        np.not_equal(columns[0][1:], columns[0][:-1], out=is_start[1:])
+        for column in columns[1:]:
+            is_start[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(is_start)
+
+
+def run_lengths(starts: Int64Array, size: int) -> Int64Array:
+    """Length of each run that :func:`run_starts` found among ``size`` rows."""
+    return np.diff(starts, append=size)
+
+
+def offsets(counts: Int64Array) -> Int64Array:
+    """Where each segment begins, and where the last one ends: 0, c₀, c₀ + c₁, …"""
+    out = np.zeros(counts.size + 1, dtype=np.int64)
+    np.cumsum(counts, out=out[1:])
+    return out
+
+
+def is_sorted(x: Int64Array) -> bool:
+    """Whether no element is smaller than the one before it."""
+    return bool((x[1:] >= x[:-1]).all())
+
+
+def stable_order(keys: Int64Array) -> NDArray[np.intp]:
+    """``argsort(kind="stable")`` of non-negative keys.
+
+    NumPy sorts 16-bit keys by radix, several times faster than wider ones by merging; wider keys
+    are sorted sixteen bits at a time, lowest first.
+    """
+    top = int(keys.max(initial=0))
+    order = np.argsort((keys & 0xFFFF).astype(np.uint16), kind="stable")
+    shift = 16
+    while top >> shift:
+        digits = ((keys[order] >> shift) & 0xFFFF).astype(np.uint16)
+        order = order[np.argsort(digits, kind="stable")]
+        shift += 16
+    return order
+
+
+def exact_sum(x: Int64Array) -> int:
+    """The sum of non-negative integers as a Python integer, whatever its size."""
+    if x.size and int(x.max()) <= INT64_MAX // x.size:
+        return int(x.sum())
+    return (int((x >> 32).sum()) << 32) + int((x & 0xFFFFFFFF).sum())

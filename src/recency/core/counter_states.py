@@ -1,0 +1,165 @@
+"""States of many window counters as columns, and their bytes.
+
+A record is: which optional parts follow (flags); the tightness if it is not the configuration's;
+then, unless nothing was ever seen: the latest time; how many events were late; 1 + ε₂ after a
+merge; the number of items n and, for n > 0, the common divisor of all time differences, the n
+differences to the next newer time (the newest item's to the latest time) over that divisor, the
+n gaps in rank before each item, and the n values less one. Gaps or values that are all zero are
+left out: a stream of single units has no values, one that nothing was dropped from has no gaps.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recency.core.arrays import INT64_MIN, BoolArray, Int64Array, UInt64Array, offsets
+from recency.core.codec import RecordReader, RecordWriter, corrupt, float_bits, zigzag
+from recency.core.rank_log import RankLog, Rule, cutoffs
+
+_SEEN, _TIGHTNESS, _LATE, _MERGED, _GAPS, _VALUES = (1 << bit for bit in range(6))
+_HALF = np.uint64(32)
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+
+
+@dataclass(frozen=True, eq=False)
+class CounterStates:
+    """One row per window counter of one configuration."""
+
+    log: RankLog
+    seen: BoolArray
+    latest: Int64Array  # 0 where nothing was seen
+    late_count: Int64Array
+    spread: NDArray[np.float64]  # 1 + ε₂
+
+
+def write_states(states: CounterStates, usual_tightness: int, writer: RecordWriter) -> None:
+    """Append the columns of all states to ``writer``."""
+    log = states.log
+    counts = np.diff(log.starts)
+    filled = counts > 0
+    owners = log.item_keys()
+    gaps = log.gaps()
+    values = log.values - 1
+    has_gaps = np.bincount(owners, gaps > 0, log.size) > 0
+    has_values = np.bincount(owners, values > 0, log.size) > 0
+    odd_tightness = log.tightness != usual_tightness
+    late = states.late_count > 0
+    merged = states.spread > 1
+    flags = np.zeros(log.size, dtype=np.uint64)
+    for present, flag in [
+        (states.seen, _SEEN),
+        (odd_tightness, _TIGHTNESS),
+        (late, _LATE),
+        (merged, _MERGED),
+        (has_gaps, _GAPS),
+        (has_values, _VALUES),
+    ]:
+        flags[present] |= np.uint64(flag)
+    writer.scalar(flags)
+    _optional(writer, log.tightness.view(np.uint64), odd_tightness)
+    _optional(writer, zigzag(states.latest), states.seen)
+    _optional(writer, states.late_count.view(np.uint64), late)
+    _optional(writer, float_bits(states.spread), merged)
+    _optional(writer, counts.view(np.uint64), states.seen)
+
+    newer = np.append(log.times[1:], 0)
+    newer[log.starts[1:][filled] - 1] = states.latest[filled]
+    ages = newer.view(np.uint64) - log.times.view(np.uint64)  # exact modulo 2⁶⁴, and below it
+    divisor = np.zeros(log.size, dtype=np.uint64)
+    if ages.size:
+        divisor[filled] = np.gcd.reduceat(ages, log.starts[:-1][filled])
+    divisor = np.maximum(divisor, np.uint64(1))
+    _optional(writer, divisor, filled)
+    writer.ragged(ages // divisor[owners], counts)
+    writer.ragged(gaps[has_gaps[owners]].view(np.uint64), counts * has_gaps)
+    writer.ragged(values[has_values[owners]].view(np.uint64), counts * has_values)
+
+
+def read_states(
+    rule: Rule, usual_tightness: int, window: int | None, reader: RecordReader
+) -> CounterStates:
+    """The inverse of :func:`write_states`; refuses what no stream leads to."""
+    flags = reader.integer(most=2 * _VALUES - 1)
+    seen, odd_tightness, late, merged, has_gaps, has_values = (
+        flags & flag > 0 for flag in (_SEEN, _TIGHTNESS, _LATE, _MERGED, _GAPS, _VALUES)
+    )
+    tightness = np.full(reader.size, usual_tightness)
+    tightness[odd_tightness] = reader.integers(odd_tightness.astype(np.int64))
+    latest, late_count = np.zeros((2, reader.size), dtype=np.int64)
+    latest[seen] = reader.signed(seen.astype(np.int64))
+    late_count[late] = reader.integers(late.astype(np.int64))
+    spread = np.ones(reader.size)
+    spread[merged] = reader.ragged(merged.astype(np.int64)).view(np.float64)
+    counts = np.zeros(reader.size, dtype=np.int64)
+    counts[seen] = reader.integers(seen.astype(np.int64))
+    filled = counts > 0
+    divisor = np.ones(reader.size, dtype=np.uint64)
+    divisor[filled] = reader.ragged(filled.astype(np.int64))
+    ages = reader.ragged(counts)
+    owners = np.repeat(np.arange(reader.size), counts)
+    gaps, values = np.zeros((2, ages.size), dtype=np.int64)
+    gaps[has_gaps[owners]] = reader.integers(counts * has_gaps)
+    values[has_values[owners]] = reader.integers(counts * has_values)
+    if ((late | merged | has_gaps | has_values) & ~seen).any():
+        corrupt(reader.name, "an empty sketch with a state")
+    if not (np.isfinite(spread).all() and (spread >= 1).all()):
+        corrupt(reader.name, "the record of past merging is not a factor above 1")
+    if (tightness < usual_tightness).any():
+        corrupt(reader.name, "it is less tight than its configuration asks for")
+
+    starts = offsets(counts)
+    times = _times_from_ages(ages, divisor[owners], starts, latest, reader.name)
+    steps = gaps.view(np.uint64) + values.view(np.uint64) + np.uint64(1)  # each part below 2⁶³
+    totals = _segment_sums(steps, starts, reader.name)
+    if (totals > np.uint64(2**63 - 1)).any():
+        corrupt(reader.name, "the total does not fit int64")
+    log = RankLog(
+        rule,
+        tightness,
+        totals.view(np.int64),
+        starts,
+        times,
+        _running_sums(steps, starts).view(np.int64),
+        values + 1,
+    )
+    flaw = log.flaw(latest, cutoffs(latest, window))
+    if flaw:
+        corrupt(reader.name, flaw)
+    return CounterStates(log, seen, latest, late_count, spread)
+
+
+def _optional(writer: RecordWriter, values: UInt64Array, present: BoolArray) -> None:
+    writer.ragged(values[present], present.astype(np.int64))
+
+
+def _times_from_ages(
+    ages: UInt64Array, divisor: UInt64Array, starts: Int64Array, latest: Int64Array, name: str
+) -> Int64Array:
+    if (divisor == 0).any() or (ages > np.uint64(2**64 - 1) // np.maximum(divisor, 1)).any():
+        corrupt(name, "times out of range")
+    ages = ages * divisor
+    reach = _segment_sums(ages, starts, name)
+    oldest_allowed = np.int64(INT64_MIN + 1).view(np.uint64)
+    if (reach > latest.view(np.uint64) - oldest_allowed).any():
+        corrupt(name, "times out of range")
+    oldest = latest.view(np.uint64) - reach
+    times: UInt64Array = _running_sums(ages, starts) - ages + np.repeat(oldest, np.diff(starts))
+    return times.view(np.int64)
+
+
+def _segment_sums(x: UInt64Array, starts: Int64Array, name: str) -> UInt64Array:
+    """Sum of each segment; refuses sums of 2⁶⁴ or more."""
+    low = np.diff(np.append(np.uint64(0), np.cumsum(x & _LOW_HALF))[starts])
+    high = np.diff(np.append(np.uint64(0), np.cumsum(x >> _HALF))[starts]) + (low >> _HALF)
+    if (high > _LOW_HALF).any():
+        corrupt(name, "numbers out of range")
+    sums: UInt64Array = (high << _HALF) | (low & _LOW_HALF)
+    return sums
+
+
+def _running_sums(x: UInt64Array, starts: Int64Array) -> UInt64Array:
+    """Sums within each segment up to and including each element, where they fit."""
+    running = np.append(np.uint64(0), np.cumsum(x))  # may wrap; differences do not mind
+    sums: UInt64Array = running[1:] - np.repeat(running[starts[:-1]], np.diff(starts))
+    return sums

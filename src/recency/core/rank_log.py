@@ -1,0 +1,418 @@
+"""Rank log: exponential histograms and deterministic waves, many at once.
+
+Give each unit of a stream its rank 1, 2, …, R. Both structures remember the time of *some*
+ranks, and which ones is a pure function of the rank and R. So there is no cascade of bucket
+merges (Datar et al. 2002) and no queue per level (Gibbons & Tirthapura 2004, Fig. 4): new units
+are appended, then all are put to one vectorised test. Ranks only ever stop passing it, so what
+was dropped is never missed, and the outcome does not depend on how the stream was cut into
+batches.
+
+**Items.** All units of one key with one time are one item: rank z after it, value v, so that it
+holds ranks (z − v, z]. The newest item may still grow. No window edge falls inside an item.
+
+**Levels.** The level of a rank is the largest j such that 2ʲ divides it: it is (2m + 1)·2ʲ for
+some m. The level of an item is the highest level of its ranks, the highest bit in which z − v
+and z differ (Gibbons & Tirthapura 2004, §3.3); the rank that has it is unique, and its m is
+z >> (j + 1). Both rules have one form: *of the ranks of level j, those with m ≥ m_j are
+remembered*, where m_j depends on R alone and 2ʲ⁺¹·m_j does not grow with j. So the ranks
+remembered reach further back on higher levels, and an item holds a remembered rank iff its
+highest one is remembered: an item is kept iff z >> (j + 1) ≥ m_j.
+
+**Exponential histogram**, k = tightness. Level 0 holds at most k + 1 buckets, any other level
+c + 1 with c = ⌈k/2⌉; one too many, and the two oldest become one of the next level. So of E_l
+buckets that ever reached level l, E_{l+1} = max(0, ⌊(E_l − c_l) / 2⌋) pairs went on (c_0 = k,
+else c). From l = 1 on, adding c to both sides gives E_{l+1} + c = ⌊(E_l + c) / 2⌋, hence
+
+    E_{l+1} = max(0, (F >> l) − c),   F = E_1 + c,   E_1 = max(0, (R − k) >> 1).
+
+A bucket of level l ends at a multiple of 2ˡ. A rank of level j ends a bucket until the pair that
+it is the older half of has gone on, which is so for the first E_{j+1} of them: m_j = E_{j+1}.
+A bucket of size 2ˡ has at least k·2ˡ⁻¹ newer units, so the midpoint of the gap before it errs by
+less than 1/k of the truth.
+
+**Deterministic wave**, K = tightness: of the ranks of level j the newest K are remembered. There
+are M_j = ((R >> j) + 1) >> 1 of them, so m_j = M_j − K. With K = ⌈(1/ε + 1)/2⌉ this is Gibbons &
+Tirthapura 2004, §3.2 without a highest level, so no bound on the count has to be known. Lemma 1
+there gives the error 1/(2K − 1).
+
+**First item.** It is kept until it expires: a window that starts before it is answered exactly.
+
+**Expiry.** Items not later than the key's cutoff are outside every window that may still be
+asked. The newest of them tells how many units lie before the window; when it stops passing the
+test, the next older one that passes takes its place. An item that passes implies that every
+newer one of the same or a higher level passes too, so an expired item is not needed once a newer
+expired one has a level at least its own. What is left has falling levels: at most 63 items.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+
+from recency.core.arrays import (
+    INT64_MIN,
+    BoolArray,
+    Int64Array,
+    highest_bit,
+    is_sorted,
+    offsets,
+    run_lengths,
+    run_starts,
+    stable_order,
+)
+
+_MANY = 64  # items of a key in one batch from which listing remembered ranks is tried
+_MAX_TIGHTNESS = 2**62  # keeps everything: no stream is longer than 2⁶³ − 1
+
+
+class Rule(Protocol):
+    """Which ranks are remembered, given how many there are."""
+
+    def tightness(self, relative_error: float) -> int:
+        """The smallest parameter that keeps the error at or below ``relative_error``."""
+        ...
+
+    def relative_error(self, tightness: int) -> float:
+        """The error that a parameter guarantees."""
+        ...
+
+    def oldest(self, level: Int64Array, totals: Int64Array, tightness: Int64Array) -> Int64Array:
+        """m_j: ranks (2m + 1)·2ʲ of this level are remembered from this m on."""
+        ...
+
+
+class ExponentialRule:
+    """Datar, Gionis, Indyk & Motwani 2002; Papapetrou et al. 2012, §3 (invariant 1)."""
+
+    def tightness(self, relative_error: float) -> int:
+        """k = ⌈1/ε⌉."""
+        return int(min(np.ceil(1 / relative_error), _MAX_TIGHTNESS))
+
+    def relative_error(self, tightness: int) -> float:
+        """1/k."""
+        return 1 / tightness
+
+    def oldest(self, level: Int64Array, totals: Int64Array, tightness: Int64Array) -> Int64Array:
+        """E_{j+1}: so many pairs of buckets have gone on to the next level."""
+        c = (tightness + 1) >> 1
+        f: Int64Array = np.maximum((totals - tightness) >> 1, 0) + c
+        pairs: Int64Array = np.maximum((f >> level) - c, 0)
+        return pairs
+
+
+class WaveRule:
+    """Gibbons & Tirthapura 2004, §3.2–3.3, each position stored at its highest level only."""
+
+    def tightness(self, relative_error: float) -> int:
+        """K = ⌈(1/ε + 1)/2⌉."""
+        return int(min(np.ceil((1 / relative_error + 1) / 2), _MAX_TIGHTNESS))
+
+    def relative_error(self, tightness: int) -> float:
+        """1/(2K − 1)."""
+        return 1 / (2 * tightness - 1)
+
+    def oldest(self, level: Int64Array, totals: Int64Array, tightness: Int64Array) -> Int64Array:
+        """M_j − K: all but the newest K have left their queue."""
+        return _ranks_of_level(totals, level) - tightness
+
+
+EXPONENTIAL = ExponentialRule()
+WAVE = WaveRule()
+
+
+@dataclass(frozen=True, eq=False)
+class RankLog:
+    """The remembered items of many independent streams, by key 0, 1, …, and by time within a key.
+
+    A value: every operation returns a new log, and arrays are never written to once they are in
+    one, so logs may share them.
+    """
+
+    rule: Rule
+    tightness: Int64Array  # per key: k or K
+    totals: Int64Array  # per key: R
+    starts: Int64Array  # key i owns items starts[i]:starts[i + 1]
+    times: Int64Array
+    ranks: Int64Array  # z
+    values: Int64Array  # v ≥ 1
+
+    @staticmethod
+    def empty(rule: Rule, tightness: Int64Array) -> "RankLog":
+        """One log without items per element of ``tightness``."""
+        none = np.empty(0, dtype=np.int64)
+        zeros = np.zeros(tightness.size + 1, dtype=np.int64)
+        return RankLog(rule, tightness, zeros[1:], zeros, none, none, none)
+
+    @staticmethod
+    def concatenate(logs: Sequence["RankLog"]) -> "RankLog":
+        """The keys of several logs of one rule side by side, in one log."""
+        return RankLog(
+            logs[0].rule,
+            np.concatenate([log.tightness for log in logs]),
+            np.concatenate([log.totals for log in logs]),
+            offsets(np.concatenate([np.diff(log.starts) for log in logs])),
+            np.concatenate([log.times for log in logs]),
+            np.concatenate([log.ranks for log in logs]),
+            np.concatenate([log.values for log in logs]),
+        )
+
+    def split(self) -> list["RankLog"]:
+        """One log of one key for each key."""
+        one = np.zeros(self.size, dtype=np.int64)
+        starts = np.stack([one, np.diff(self.starts)], axis=1)
+        bounds = self.starts.tolist()
+        return [
+            RankLog(
+                self.rule,
+                self.tightness[i : i + 1],
+                self.totals[i : i + 1],
+                starts[i],
+                self.times[a:b],
+                self.ranks[a:b],
+                self.values[a:b],
+            )
+            for i, (a, b) in enumerate(pairwise(bounds))
+        ]
+
+    @property
+    def size(self) -> int:
+        """Number of keys."""
+        return self.totals.size
+
+    def item_keys(self) -> Int64Array:
+        """The key of each item."""
+        return np.repeat(np.arange(self.size), np.diff(self.starts))
+
+    def append(
+        self, keys: Int64Array, times: Int64Array, values: Int64Array, cutoff: Int64Array
+    ) -> "RankLog":
+        """Add ``values`` units ≥ 1 at ``times``; items up to ``cutoff`` (per key) expire.
+
+        No time may be before the newest item of its key. Within the batch any order will do. The
+        values of a batch must add up to less than 2⁶³, and so must the new totals.
+        """
+        if not times.size:
+            return self._retained(self.item_keys(), self.times, self.ranks, self.values, cutoff)
+        if not is_sorted(times):
+            order = np.argsort(times, kind="stable")
+            keys, times, values = keys[order], times[order], values[order]
+        if not is_sorted(keys):
+            order = stable_order(keys)
+            keys, times, values = keys[order], times[order], values[order]
+
+        # Units of one key and time are one item. Times and keys are rows here, `first` the row
+        # that begins each item, `running` the units up to and including each row.
+        first = run_starts(times, keys)
+        running = np.cumsum(values)
+        key_row = run_starts(keys)
+        touched = keys[key_row]
+        before_key = running[key_row] - values[key_row]
+        added = np.append(before_key[1:], running[-1]) - before_key
+        totals = self.totals.copy()
+        totals[touched] += added
+        grown = replace(self, totals=totals)
+
+        chosen = grown._candidates(touched, added, before_key, first, key_row, running)
+        row = first[chosen]
+        keys, times = keys[row], times[row]
+        last_row = np.append(first, running.size)[chosen + 1] - 1
+        values = running[last_row] - running[row] + values[row]
+        key_first = run_starts(keys)
+        shift = self.totals[touched] - before_key
+        ranks = running[last_row] + np.repeat(shift, run_lengths(key_first, keys.size))
+
+        # The newest item of a key goes on growing while its time lasts.
+        still_old = np.ones(self.times.size, dtype=np.bool_)
+        newest = self.starts[touched + 1] - 1
+        grows = newest >= self.starts[touched]
+        grows[grows] = self.times[newest[grows]] == times[key_first[grows]]
+        values[key_first[grows]] += self.values[newest[grows]]
+        still_old[newest[grows]] = False
+
+        keys = np.concatenate([self.item_keys()[still_old], keys])
+        order = np.argsort(keys, kind="stable")  # two sorted runs: one merge
+        return grown._retained(
+            keys[order],
+            np.concatenate([self.times[still_old], times])[order],
+            np.concatenate([self.ranks[still_old], ranks])[order],
+            np.concatenate([self.values[still_old], values])[order],
+            cutoff,
+        )
+
+    @staticmethod
+    def merge(logs: Sequence["RankLog"], tightness: Int64Array, cutoff: Int64Array) -> "RankLog":
+        """Key by key, one log of all streams (Papapetrou et al. 2012, §5.1), in one step.
+
+        Each log is replayed: an item at its own time, the units between two items half at the
+        older time and half at the newer. So at most half a gap crosses any window edge, which is
+        within the log's relative error (Lemma 1 there). Units before the oldest item have expired.
+        """
+        replayed = [log._replayed_values() for log in logs]
+        empty = RankLog.empty(logs[0].rule, tightness)
+        return empty.append(
+            np.concatenate([log.item_keys() for log in logs]),
+            np.concatenate([log.times for log in logs]),
+            np.concatenate(replayed),
+            cutoff,
+        )
+
+    def bounds(self, since: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Per key, the least and the most units later than ``since`` that fit the log.
+
+        ``since`` must not be before the cutoff of the last change.
+        """
+        begin, end = self.starts[:-1], self.starts[1:]
+        if self.size == 1:
+            i = np.searchsorted(self.times, since, side="right")
+        else:
+            later = offsets((self.times > since[self.item_keys()]).astype(np.int64))
+            i = end - (later[end] - later[begin])
+        has_item, has_older = i < end, (begin < i) & (i < end)
+        if not has_item.any():
+            return np.zeros(self.size, dtype=np.int64), np.zeros(self.size, dtype=np.int64)
+        item, older = np.where(has_item, i, 0), np.where(has_older, i - 1, 0)
+        lower = np.where(has_item, self.totals - self.ranks[item] + self.values[item], 0)
+        upper = np.where(has_item, self.totals - np.where(has_older, self.ranks[older], 0), 0)
+
+        # The units in the gap lie strictly between the times of its two items: where the window
+        # begins at one of them, it is known on which side of the edge they are.
+        all_in = has_older & (self.times[older] == since)
+        all_out = has_item & (self.times[item] == since + 1)
+        return np.where(all_in, upper, lower), np.where(all_out, lower, upper)
+
+    def flaw(self, latest: Int64Array, cutoff: Int64Array) -> str | None:
+        """What keeps this from being a log that :meth:`append` could have made, if anything."""
+        keys = self.item_keys()
+        gaps = self.gaps()
+        if (self.tightness < 2).any() or (self.tightness > _MAX_TIGHTNESS).any():
+            return "tightness out of range"
+        if (self.values < 1).any() or (gaps < 0).any() or (self.ranks < self.values).any():
+            return "ranks out of order"
+        if (self.times[1:] <= self.times[:-1])[keys[1:] == keys[:-1]].any():
+            return "times out of order"
+        has_items = np.diff(self.starts) > 0
+        newest = self.starts[1:][has_items] - 1
+        if (self.totals[~has_items] != 0).any() or (
+            self.ranks[newest] != self.totals[has_items]
+        ).any():
+            return "newest item does not end at the total"
+        if (self.times[newest] > latest[has_items]).any():
+            return "an item is later than the latest time"
+        if self._retained(keys, self.times, self.ranks, self.values, cutoff).times.size < keys.size:
+            return "an item that is not remembered"
+        live = self.times > cutoff[keys]
+        holds_remembered = np.zeros(keys.size, dtype=np.bool_)
+        gap = gaps > 0
+        holds_remembered[gap] = self._remembers(
+            keys[gap], (self.ranks - self.values)[gap], gaps[gap]
+        )
+        oldest = self.starts[:-1][has_items]
+        holds_remembered[oldest] = gap[oldest]  # the first item of all stays until it expires
+        if (holds_remembered & live).any():
+            return "a remembered item is missing"
+        return None
+
+    def gaps(self) -> Int64Array:
+        """Units between each item and the one before it, or the start of its stream."""
+        previous = np.zeros(self.ranks.size, dtype=np.int64)
+        previous[1:] = self.ranks[:-1]
+        starts = self.starts[:-1]
+        previous[starts[starts < self.ranks.size]] = 0
+        return self.ranks - self.values - previous
+
+    def _replayed_values(self) -> Int64Array:
+        gaps = self.gaps()
+        to_older = gaps >> 1
+        oldest = self.starts[:-1][np.diff(self.starts) > 0]
+        to_older[oldest] = 0
+        values: Int64Array = self.values + gaps - to_older
+        values[:-1] += to_older[1:]
+        return values
+
+    def _candidates(
+        self,
+        touched: Int64Array,
+        added: Int64Array,
+        before_key: Int64Array,
+        first: Int64Array,
+        key_row: Int64Array,
+        running: Int64Array,
+    ) -> Int64Array:
+        """Which items of a batch to look at: all that may be kept, and the first of each key.
+
+        A key with many new items keeps few of them. There the remembered ranks are listed, level
+        by level, and looked up; testing each item would cost several passes over the batch.
+        """
+        key_item = np.searchsorted(first, key_row)
+        items = run_lengths(key_item, first.size)
+        take = np.ones(items.size, dtype=np.bool_)
+        many = np.flatnonzero(items > _MANY)
+        if many.size:
+            new = self.totals[touched[many]][:, None]
+            old = new - added[many][:, None]
+            level = np.arange(highest_bit(new.max(keepdims=True)).item() + 1)
+            begin = self.rule.oldest(level, new, self.tightness[touched[many]][:, None])
+            begin = np.maximum(begin, _ranks_of_level(old, level))
+            count = np.maximum(_ranks_of_level(new, level) - begin, 0)
+            few = count.sum(axis=1) < items[many] // 2
+            begin, count, many = begin[few], count[few], many[few]
+            take[many] = False
+        taken = np.repeat(take, items)
+        taken[key_item] = True
+        if many.size:
+            flat = count.ravel()
+            nth = np.arange(flat.sum()) - np.repeat(offsets(flat)[:-1], flat)
+            m = np.repeat(begin.ravel(), flat) + nth
+            rank = (2 * m + 1) << np.repeat(np.broadcast_to(level, count.shape).ravel(), flat)
+            shift = (before_key - self.totals[touched] + added)[many]
+            row = np.searchsorted(running, rank + np.repeat(shift, count.sum(axis=1)))
+            taken[np.searchsorted(first, row, side="right") - 1] = True
+        return np.flatnonzero(taken)
+
+    def _remembers(self, keys: Int64Array, ranks: Int64Array, values: Int64Array) -> BoolArray:
+        """Whether the rule keeps items (or any other intervals of ranks)."""
+        level = _levels(ranks, values)
+        oldest = self.rule.oldest(level, self.totals[keys], self.tightness[keys])
+        return ranks >> (level + 1) >= oldest
+
+    def _retained(
+        self,
+        keys: Int64Array,
+        times: Int64Array,
+        ranks: Int64Array,
+        values: Int64Array,
+        cutoff: Int64Array,
+    ) -> "RankLog":
+        """This log with those of the given items (by key, then time) that are still needed."""
+        expired = times <= cutoff[keys]
+        keep = self._remembers(keys, ranks, values) | ((ranks == values) & ~expired)
+        expired_items = np.flatnonzero(expired & keep)
+        if expired_items.size > 1:
+            # Newest first, with the key above the level, a running maximum is the highest level
+            # among the newer expired items of the same key.
+            level = _levels(ranks[expired_items], values[expired_items])
+            tag = ((self.size - keys[expired_items]) << 6 | level)[::-1]
+            highest = np.maximum.accumulate(tag)
+            keep[expired_items[::-1][1:][tag[1:] <= highest[:-1]]] = False
+        if not keep.all():
+            keys, times, ranks, values = keys[keep], times[keep], ranks[keep], values[keep]
+        starts = offsets(np.bincount(keys, minlength=self.size))
+        return replace(self, starts=starts, times=times, ranks=ranks, values=values)
+
+
+def _ranks_of_level(totals: Int64Array, level: Int64Array) -> Int64Array:
+    """How many of the ranks up to ``totals`` are odd multiples of 2ʲ: M_j."""
+    return ((totals >> level) + 1) >> 1
+
+
+def _levels(ranks: Int64Array, values: Int64Array) -> Int64Array:
+    return highest_bit((ranks - values) ^ ranks)
+
+
+def cutoffs(latest: Int64Array, window: int | None) -> Int64Array:
+    """The last time outside every window of at most ``window`` ticks; all time is inside None."""
+    if window is None:
+        return np.full(latest.size, INT64_MIN)
+    return np.maximum(latest, INT64_MIN + window) - window

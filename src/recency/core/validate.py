@@ -1,0 +1,97 @@
+"""Checks of arguments. Each names the parameter, what is accepted, and what it got."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recency.core.arrays import INT64_MAX, INT64_MIN, Int64Array
+
+
+def fraction(value: object, name: str) -> float:
+    """A number in the open interval (0, 1)."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
+        raise TypeError(f"{name} must be a number, got {_kind(value)}")
+    if not 0 < value < 1:
+        raise ValueError(f"{name} must be in (0, 1), got {value}")
+    return float(value)
+
+
+def one_of(value: object, name: str, choices: Sequence[str | None]) -> Any:
+    """One of a few words."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}")
+    return value
+
+
+def integer(value: object, name: str, least: int = INT64_MIN, most: int = INT64_MAX) -> int:
+    """One integer in [least, most]."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be an integer, got {_kind(value)}")
+    value = int(value)
+    if not least <= value <= most:
+        raise ValueError(f"{name} must be {_interval(least, most)}, got {value}")
+    return value
+
+
+def integers(
+    values: object, name: str, least: int = INT64_MIN, most: int = INT64_MAX
+) -> Int64Array:
+    """One integer (a 0-d array), or a one-dimensional array or column of them."""
+    if np.ndim(values) == 0 and not hasattr(values, "dtype"):  # type: ignore[arg-type]
+        return np.asarray(integer(values, name, least, most))
+    array = column(values, name)
+    if array.dtype == object:
+        kinds = {type(value) for value in array}
+        bad = [kind for kind in kinds if kind is bool or not issubclass(kind, int | np.integer)]
+        if bad:
+            raise TypeError(f"{name} must be integers, got {bad[0].__name__}")
+        smallest, largest = (min(array), max(array)) if array.size else (least, least)
+    elif array.dtype.kind in "iu":
+        smallest, largest = (int(array.min()), int(array.max())) if array.size else (least, least)
+    else:
+        raise TypeError(f"{name} must be integers, got {array.dtype}")
+    for value in (smallest, largest):
+        if not least <= value <= most:
+            raise ValueError(f"{name} must be {_interval(least, most)}, got {value}")
+    return array.astype(np.int64, copy=False)
+
+
+def column(values: object, name: str) -> NDArray[Any]:
+    """Anything like a one-dimensional array, without silent conversions between kinds."""
+    if isinstance(values, str | bytes | dict | set) or not (
+        hasattr(values, "__array__") or isinstance(values, Sequence)
+    ):
+        raise TypeError(f"{name} must be an array, got {_kind(values)}")
+    if not isinstance(values, Sequence):
+        array = np.asarray(values)
+    else:  # np.asarray would turn [True, 2] and [1, 2.5] into one kind
+        kinds = {type(value) for value in values}
+        array = np.asarray(values, dtype=None if len(kinds) == 1 else object)
+        if array.dtype.kind in "iu" and bool in kinds:
+            array = array.astype(object)
+    if array.ndim > 1:
+        raise ValueError(f"{name} must be one-dimensional, got {array.ndim} dimensions")
+    return array if array.size or array.dtype.kind in "iuM" else array.astype(np.int64)
+
+
+def common_length(columns: dict[str, NDArray[Any]]) -> int:
+    """The length of all columns; 0-d ones go with any length, alone they make 1."""
+    lengths = {name: array.size for name, array in columns.items() if array.ndim}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(
+            f"{' and '.join(lengths)} must have the same length, "
+            f"got {' and '.join(map(str, lengths.values()))}"
+        )
+    return next(iter(lengths.values()), 1)
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else type(value).__name__
+
+
+def _interval(least: int, most: int) -> str:
+    if most < INT64_MAX:
+        return f"in [{least}, {most}]"
+    return "in the range of int64" if least <= INT64_MIN + 1 else f"at least {least}, within int64"

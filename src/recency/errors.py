@@ -1,0 +1,13 @@
+"""Errors a caller may want to tell apart; all of them are ``ValueError``."""
+
+
+class IncompatibleSketchError(ValueError):
+    """Two sketches cannot be combined: they differ in kind, configuration or seed."""
+
+
+class CorruptSketchError(ValueError):
+    """Bytes that are not, or no longer, a sketch this release can read."""
+
+
+class OutOfOrderError(ValueError):
+    """An event is older than the latest one, in a sketch that needs time order."""

@@ -1,0 +1,269 @@
+"""The contract of every sketch, and what works on any of them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, astuple, fields
+from typing import Any, ClassVar, Literal, NoReturn, Self, TypeVar
+
+from recency.core import codec
+from recency.core.codec import RecordReader, RecordWriter
+from recency.errors import IncompatibleSketchError
+
+# Families of the byte format. Append only: a number is never given to another class.
+FAMILIES: dict[int, str] = {
+    1: "ExponentialHistogram",
+    2: "DeterministicWave",
+}
+_classes: dict[int, type["Sketch"]] = {}
+
+_S = TypeVar("_S", bound="Sketch")
+_T = TypeVar("_T")
+_K = TypeVar("_K")
+_R = TypeVar("_R")
+
+
+class Sketch(ABC):
+    """A mergeable summary of a stream of timed events.
+
+    ``update`` and ``update_many`` take events, ``merge`` takes another sketch, ``query`` answers.
+    The state is a function of what was put in; asking never changes it. Sketches may be read from
+    several threads only while none writes, and after one question has been answered: buffered
+    updates are worked in by the first question.
+    """
+
+    config: Any
+    """Frozen dataclass: what two sketches must share to merge. Its fields are the parameters of
+    the constructor."""
+
+    config_class: ClassVar[type]
+    """The class of ``config``."""
+
+    family: ClassVar[int]
+    """Number of the class in the byte format."""
+
+    merge_law: ClassVar[Literal["exact", "bounded"]]
+    """``"exact"``: merging equals one pass over all events, to the byte. ``"bounded"``: merging
+    costs accuracy, and ``guarantee`` says how much."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Concrete classes are found by family when bytes are read."""
+        super().__init_subclass__(**kwargs)
+        if "family" in cls.__dict__:
+            _classes[cls.family] = cls
+
+    # --- to be written by each sketch ---
+
+    update: Callable[..., None]
+    """One event."""
+
+    update_many: Callable[..., None]
+    """Many events: the parameters of ``update``, as arrays or as scalars for all."""
+
+    query: Callable[..., Any]
+    """The main question; an :class:`~recency.Estimate`."""
+
+    @property
+    @abstractmethod
+    def latest(self) -> int | None:
+        """The latest time seen, in ticks; None when empty."""
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> float:
+        """The relative error promised now, merging included."""
+
+    @abstractmethod
+    def copy(self) -> Self:
+        """An independent sketch in the same state."""
+
+    @classmethod
+    @abstractmethod
+    def _merged(cls, sketches: Sequence[Self]) -> Self:
+        """A new sketch of all events; operands (two or more, compatible) stay as they are."""
+
+    @abstractmethod
+    def _become(self, other: Self) -> None:
+        """Take over the state of a sketch that nobody else holds."""
+
+    @classmethod
+    @abstractmethod
+    def _write(cls, sketches: Sequence[Self], writer: RecordWriter) -> None:
+        """The states of sketches of one configuration, one record each."""
+
+    @classmethod
+    @abstractmethod
+    def _read(cls, prototype: Self, reader: RecordReader) -> list[Self]:
+        """Sketches like the empty ``prototype``, one for each record."""
+
+    # --- the same for all ---
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever put in."""
+        return self.latest is None
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the sketch as bytes, as in a binary column."""
+        return len(self.to_bytes())
+
+    def empty_like(self, merge_levels: int = 0) -> Self:
+        """A new sketch of the same configuration.
+
+        With ``merge_levels`` it is kept as tightly as it takes for a tree of so many levels of
+        merging, built from such sketches, to meet the error asked for. Where merging is exact this
+        makes no difference.
+        """
+        return type(self)(**asdict(self.config))
+
+    def merge(self, other: Self) -> Self:
+        """Take in another sketch of equal configuration, which is not changed; returns self.
+
+        Equal to having seen the events of both, exactly or within ``guarantee`` as ``merge_law``
+        says. Merging with an empty sketch changes nothing.
+        """
+        self._check_mergeable(other)
+        if not other.is_empty:
+            both = [other] if self.is_empty else [self, other]
+            self._become(self._merged(both) if len(both) > 1 else other.copy())
+        return self
+
+    def _check_mergeable(self, other: object) -> None:
+        name = type(self).__name__
+        if type(other) is not type(self):
+            refuse_merge(name, f"the other is a {type(other).__name__}")
+        for field in fields(self.config):
+            mine = getattr(self.config, field.name)
+            theirs = getattr(other.config, field.name)
+            if mine != theirs:
+                refuse_merge(name, f"{field.name} differs ({mine} vs {theirs})")
+
+    def to_bytes(self) -> bytes:
+        """The sketch as bytes, the same for the same state everywhere."""
+        return _encode_alike([self])[0]
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read what :meth:`to_bytes` wrote; anything else is a ``CorruptSketchError``."""
+        sketch = decode_many([data], expected=cls)[0]
+        assert isinstance(sketch, cls)
+        return sketch
+
+    def __reduce__(self) -> tuple[Callable[[bytes], "Sketch"], tuple[bytes]]:
+        """Pickle as bytes."""
+        return loads, (self.to_bytes(),)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal class, configuration and state."""
+        if not isinstance(other, Sketch):
+            return NotImplemented
+        return self.to_bytes() == other.to_bytes()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def refuse_merge(name: str, reason: str) -> NoReturn:
+    """Refuse to combine sketches, in the one wording used everywhere."""
+    raise IncompatibleSketchError(f"cannot merge {name}: {reason}")
+
+
+def merge_all(sketches: Iterable[_S]) -> _S:
+    """One new sketch of all events, merged in one step; the operands are not changed."""
+    operands = list(sketches)
+    if not operands:
+        raise ValueError("merge_all needs at least one sketch")
+    if not isinstance(operands[0], Sketch):
+        raise TypeError(f"merge_all takes sketches, got {type(operands[0]).__name__}")
+    for other in operands[1:]:
+        operands[0]._check_mergeable(other)
+    filled = [sketch for sketch in operands if not sketch.is_empty]
+    if len(filled) < 2:
+        return (filled or operands)[0].copy()
+    return type(filled[0])._merged(filled)
+
+
+def encode_many(sketches: Iterable[Sketch]) -> list[bytes]:
+    """``to_bytes`` of many sketches; fast where many share one configuration."""
+    return _by_group(
+        list(sketches),
+        key=lambda sketch: (type(sketch), sketch.config),
+        work=lambda _, group: _encode_alike(group),
+    )
+
+
+def decode_many(
+    frames: Iterable[bytes | bytearray | memoryview], expected: type[Sketch] | None = None
+) -> list[Sketch]:
+    """``loads`` of many; fast where many share one configuration."""
+    name = "sketch" if expected is None else expected.__name__
+    return _by_group(
+        [_as_bytes(frame, name) for frame in frames],
+        key=lambda frame: codec.read_header(frame, name),
+        work=lambda header, group: _decode_alike(header, group, expected),
+    )
+
+
+def loads(data: bytes) -> Sketch:
+    """Read a sketch of any kind."""
+    return decode_many([data])[0]
+
+
+def _encode_alike(sketches: Sequence[Sketch]) -> list[bytes]:
+    first = sketches[0]
+    writer = RecordWriter(len(sketches))
+    type(first)._write(sketches, writer)
+    return codec.encode_many(first.family, codec.encode_config(astuple(first.config)), writer)
+
+
+def _decode_alike(
+    header: tuple[int, bytes], frames: Sequence[bytes], expected: type[Sketch] | None
+) -> list[Sketch]:
+    family, config = header
+    if expected is not None and family != expected.family:
+        codec.corrupt(expected.__name__, f"expected family {expected.family}, got {family}")
+    if family not in _classes:
+        known = FAMILIES.get(family, "unknown")
+        codec.corrupt("sketch", f"this release has no class for family {family} ({known})")
+    cls = _classes[family]
+    name = cls.__name__
+    prototype = _prototype(cls, codec.decode_config(config, name))
+    if codec.encode_config(astuple(prototype.config)) != config:
+        codec.corrupt(name, "the configuration is not in its canonical form")
+    reader = codec.read_payloads(frames, len(config), name)
+    sketches = cls._read(prototype, reader)
+    reader.finish()
+    if _encode_alike(sketches) != frames:  # so equal states and equal bytes are the same thing
+        codec.corrupt(name, "the payload is not in its canonical form")
+    return list(sketches)
+
+
+def _prototype(cls: type[Sketch], values: list[codec.Scalar]) -> Sketch:
+    names = [field.name for field in fields(cls.config_class)]
+    if len(names) != len(values):
+        codec.corrupt(cls.__name__, f"expected {len(names)} settings, got {len(values)}")
+    try:
+        return cls(**dict(zip(names, values, strict=True)))
+    except (TypeError, ValueError) as error:
+        codec.corrupt(cls.__name__, f"bad configuration: {error}")
+
+
+def _as_bytes(data: object, name: str) -> bytes:
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"{name} bytes must be bytes, got {type(data).__name__}")
+    return bytes(data)
+
+
+def _by_group(
+    items: list[_T], key: Callable[[_T], _K], work: Callable[[_K, list[_T]], list[_R]]
+) -> list[_R]:
+    """``work`` on all items with equal keys together; results in the order of the items."""
+    groups: dict[_K, list[int]] = {}
+    for i, item in enumerate(items):
+        groups.setdefault(key(item), []).append(i)
+    if len(groups) == 1:
+        return work(next(iter(groups)), items)
+    results: list[Any] = [None] * len(items)
+    for group_key, indices in groups.items():
+        for i, result in zip(indices, work(group_key, [items[i] for i in indices]), strict=True):
+            results[i] = result
+    return results

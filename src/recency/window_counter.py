@@ -1,0 +1,383 @@
+"""What the exponential histogram and the deterministic wave have in common: all but the rule.
+
+Both are a rank log of one key (see :mod:`recency.core.rank_log`) with a clock, a buffer, and a
+record of what merging has cost.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from recency.core import validate
+from recency.core.arrays import INT64_MAX, INT64_MIN, exact_sum, is_sorted
+from recency.core.codec import RecordReader, RecordWriter, corrupt
+from recency.core.counter_states import CounterStates, read_states, write_states
+from recency.core.rank_log import RankLog, Rule, cutoffs
+from recency.errors import OutOfOrderError
+from recency.estimate import Estimate
+from recency.pending import Pending
+from recency.sketch import Sketch, refuse_merge
+from recency.timeunit import UNITS, to_duration, to_tick, to_ticks
+
+Time = int | datetime | np.datetime64
+Duration = int | str | timedelta | np.timedelta64
+
+_LEAST_FLUSH = 4096  # a kernel call costs about as much as buffering so many single updates
+_LARGEST_BATCH = 1 << 20  # bounds the memory that one kernel call takes
+_NONE = np.empty(0, dtype=np.int64)
+_ROUNDING = 1e-9  # outward slack on bounds that went through floating point
+
+
+@dataclass(frozen=True)
+class WindowConfig:
+    """Configuration of a window counter; ``window`` in ticks."""
+
+    window: int | None
+    relative_error: float
+    by: str
+    late: str
+    unit: str | None
+
+
+class WindowCounter(Sketch):
+    """Sum of non-negative integers over any recent window of an in-order stream."""
+
+    config: WindowConfig
+    config_class = WindowConfig
+    merge_law = "bounded"
+    rule: ClassVar[Rule]
+
+    def __init__(
+        self,
+        window: Duration | None = None,
+        relative_error: float = 0.05,
+        by: Literal["time", "count"] = "time",
+        late: Literal["raise", "clamp"] = "raise",
+        unit: Literal["s", "ms", "us"] | None = None,
+    ) -> None:
+        validate.one_of(unit, "unit", UNITS)
+        validate.one_of(by, "by", ("time", "count"))
+        validate.one_of(late, "late", ("raise", "clamp"))
+        if by == "count" and (unit is not None or late != "raise"):
+            raise ValueError('by="count" has no clock: leave out unit and late')
+        self.config = WindowConfig(
+            None if window is None else to_duration(window, unit),
+            validate.fraction(relative_error, "relative_error"),
+            by,
+            late,
+            unit,
+        )
+        self._start(self.config.relative_error)
+
+    def _start(self, leaf_error: float) -> None:
+        tightness = np.array([self.rule.tightness(leaf_error)])
+        self._log = RankLog.empty(self.rule, tightness)
+        self._latest: int | None = None
+        self._total = 0
+        self._late_count = 0
+        self._spread = 1.0  # 1 + ε₂: merging has moved up to ε₂ of the truth across an edge
+        self._pending = Pending(columns=2)
+        self._settled = True
+
+    # --- update ---
+
+    def update(self, value: int = 1, *, at: Time | None = None) -> None:
+        """Count ``value`` ≥ 0 at a time not before ``latest``.
+
+        With ``by="count"`` the time is the position: every update is the next one, 0 included.
+        """
+        value = validate.integer(value, "value", 0)
+        late = 0
+        if self.config.by == "count":
+            tick = self._next_position(at)
+        else:
+            tick = to_tick(at, self.config.unit)
+            if self._latest is not None and tick < self._latest:
+                self._refuse_late(tick)
+                tick, late = self._latest, 1
+        self._check_total(value)
+        if value:
+            self._pending.add_row(tick, value)
+        self._advance(tick, value, late)
+
+    def update_many(self, value: Any = 1, *, at: Any = None) -> None:
+        """:meth:`update` for arrays; a scalar goes with all elements of the other array.
+
+        Within one call times may come in any order.
+        """
+        values = validate.integers(value, "value", 0)
+        late = 0
+        if self.config.by == "count":
+            first = self._next_position(at)
+            size = validate.common_length({"value": values})
+            ticks = np.arange(first, first + size)
+        else:
+            ticks = to_ticks(at, self.config.unit)
+            size = validate.common_length({"value": values, "at": ticks})
+            ticks = np.broadcast_to(ticks, size)
+            if size and self._latest is not None and int(ticks.min()) < self._latest:
+                self._refuse_late(int(ticks.min()))
+                late = int((ticks < self._latest).sum())
+                ticks = np.maximum(ticks, self._latest)
+        if not size:
+            return
+        total = exact_sum(values) if values.ndim else int(values) * size
+        self._check_total(total)
+        newest = int(ticks.max())
+        values = np.broadcast_to(values, size)
+        if not values.all():
+            ticks, values = ticks[values > 0], values[values > 0]
+        if ticks.size:
+            if self._pending.size + ticks.size < self._flush_size():
+                ticks, values = ticks.copy(), values.copy()  # the caller may reuse its arrays
+            self._pending.add_block(ticks, values)
+        self._advance(newest, total, late)
+
+    def _next_position(self, at: object) -> int:
+        if at is not None:
+            raise TypeError('at must be left out with by="count": every update is one position')
+        return 1 if self._latest is None else self._latest + 1
+
+    def _refuse_late(self, tick: int) -> None:
+        if self.config.late == "raise":
+            raise OutOfOrderError(
+                f"at must not be before the latest time seen ({self._latest}), got {tick}; "
+                'late="clamp" counts such events at the latest time'
+            )
+
+    def _check_total(self, added: int) -> None:
+        if self._total + added > INT64_MAX:
+            raise ValueError(f"total must stay within int64, got {self._total} + {added}")
+
+    def _advance(self, tick: int, added: int, late: int) -> None:
+        self._latest = tick if self._latest is None else max(self._latest, tick)
+        self._total += added
+        self._late_count += late
+        self._settled = False
+        if self._pending.size >= self._flush_size():
+            self._settle()
+
+    def _flush_size(self) -> int:
+        return max(_LEAST_FLUSH, self._log.times.size)
+
+    def _settle(self) -> None:
+        """Work in what waits and let old items expire. When this happens makes no difference."""
+        if self._settled:
+            return
+        ticks, values = self._pending.take() if self._pending.size else (_NONE, _NONE)
+        if ticks.size > _LARGEST_BATCH and not is_sorted(ticks):
+            order = np.argsort(ticks, kind="stable")
+            ticks, values = ticks[order], values[order]
+        cutoff = cutoffs(np.array([self._latest]), self.config.window)
+        for begin in range(0, max(ticks.size, 1), _LARGEST_BATCH):
+            batch = slice(begin, begin + _LARGEST_BATCH)
+            keys = np.broadcast_to(np.int64(0), ticks[batch].size)
+            self._log = self._log.append(keys, ticks[batch], values[batch], cutoff)
+        self._settled = True
+
+    # --- merge ---
+
+    def empty_like(self, merge_levels: int = 0) -> Self:
+        """A new sketch of the same configuration.
+
+        After h levels of merging the error is (1 + ε')ʰ⁺¹ − 1 where ε' is that of the leaves, so
+        leaves for ``merge_levels`` = h are kept with ε' = (1 + ε)^(1/(h + 1)) − 1.
+        """
+        levels = validate.integer(merge_levels, "merge_levels", 0)
+        empty = super().empty_like()
+        if levels:
+            empty._start(math.expm1(math.log1p(self.config.relative_error) / (levels + 1)))
+        return empty
+
+    def copy(self) -> Self:
+        """An independent sketch in the same state."""
+        self._settle()
+        twin = super().empty_like()
+        twin._become(self)
+        return twin
+
+    def _become(self, other: Self) -> None:
+        # Logs are values: sharing one is as good as copying it.
+        other._settle()
+        self._log, self._latest, self._total = other._log, other._latest, other._total
+        self._late_count, self._spread = other._late_count, other._spread
+        self._pending, self._settled = Pending(columns=2), True
+
+    def _check_mergeable(self, other: object) -> None:
+        super()._check_mergeable(other)
+        if self.config.by == "count":
+            refuse_merge(
+                type(self).__name__,
+                "count-based windows do not say how the positions of two streams interleave, and "
+                "any order would fit both (Papapetrou et al. 2012, Fig. 2); use time-based ones, "
+                "or add the answers of both",
+            )
+
+    @classmethod
+    def _merged(cls, sketches: Sequence[Self]) -> Self:
+        """Papapetrou et al. 2012, Theorem 4, for any number of operands in one step.
+
+        Replaying a log moves at most its relative error of the units across any window edge, on
+        top of what earlier merges moved: so the factors (1 + ε) multiply along a path of merges.
+        """
+        merged = sketches[0].empty_like()
+        for sketch in sketches:
+            sketch._settle()
+        total = sum(sketch._total for sketch in sketches)
+        merged._check_total(total)
+        latest = max(sketch._latest for sketch in sketches if sketch._latest is not None)
+        logs = [sketch._log for sketch in sketches]
+        tightness = np.max([log.tightness for log in logs], axis=0)
+        cutoff = cutoffs(np.array([latest]), merged.config.window)
+        merged._log = RankLog.merge(logs, tightness, cutoff)
+        merged._latest, merged._total = latest, total
+        merged._late_count = sum(sketch._late_count for sketch in sketches)
+        merged._spread = max(sketch._spread * (1 + sketch._log_error) for sketch in sketches)
+        merged._settled = True
+        return merged
+
+    # --- questions ---
+
+    @property
+    def latest(self) -> int | None:
+        """The latest time seen, in ticks (``by="count"``: the number of updates); None when empty.
+
+        An update of value 0 counts as seen.
+        """
+        return self._latest
+
+    @property
+    def late_count(self) -> int:
+        """How many events were counted at ``latest`` because they came late (``late="clamp"``)."""
+        return self._late_count
+
+    @property
+    def guarantee(self) -> float:
+        """The relative error promised now: that of the log, and what merging has moved."""
+        return self._spread * (1 + self._log_error) - 1
+
+    @property
+    def _log_error(self) -> float:
+        return self.rule.relative_error(int(self._log.tightness[0]))
+
+    def query(self, window: Duration | None = None, now: Time | None = None) -> Estimate:
+        """The sum of values in (now − window, now], with an interval that is certain.
+
+        ``window`` is at most the constructor's, and defaults to it; ``now`` defaults to ``latest``
+        and may not be before it.
+        """
+        width, now_tick = self._window_arguments(window, now)
+        if self._latest is None:
+            return Estimate(0.0, 0.0, 0.0)
+        since = INT64_MIN if width is None else max(now_tick - width, INT64_MIN)
+        self._settle()
+        lower, upper = (int(bound[0]) for bound in self._log.bounds(np.array([since])))
+        middle = (lower + upper) / 2
+        lower, upper = self._before_merging(lower, upper)
+        return Estimate(middle, _float_below(lower), _float_above(upper))
+
+    def _window_arguments(self, window: object, now: object) -> tuple[int | None, int]:
+        config = self.config
+        width = config.window
+        if window is not None:
+            width = to_duration(window, config.unit)
+            if config.window is not None and width > config.window:
+                raise ValueError(f"window must be in [1, {config.window}], got {width}")
+        if now is None:
+            return width, self._latest or 0
+        if config.by == "count":
+            raise TypeError('now must be left out with by="count": windows end at the last update')
+        tick = to_tick(now, config.unit, "now")
+        if self._latest is not None and tick < self._latest:
+            raise ValueError(
+                f"now must not be before the latest time seen ({self._latest}), got {tick}"
+            )
+        return width, tick
+
+    def _before_merging(self, lower: int, upper: int) -> tuple[int, int]:
+        """Bounds on the truth x from bounds on the merged log's y, where |y − x| ≤ ε₂ x.
+
+        Merging moves no unit beyond the first or the last item: none and all stay exact.
+        """
+        moved = self._spread - 1
+        if moved and 0 < lower < self._total:
+            lower = math.ceil(lower / (1 + moved) * (1 - _ROUNDING))
+        if moved and 0 < upper < self._total:
+            upper = (
+                min(self._total, math.floor(upper / (1 - moved) * (1 + _ROUNDING)))
+                if moved < 1
+                else self._total
+            )
+        return lower, upper
+
+    def __repr__(self) -> str:
+        """Class, guarantee, window, what was seen, bytes."""
+        config = self.config
+        unit = "updates" if config.by == "count" else config.unit or "ticks"
+        window = "unbounded" if config.window is None else f"{config.window} {unit}"
+        seen = "empty" if self.is_empty else f"total={self._total}, latest={self._latest}"
+        return (
+            f"{type(self).__name__}(guarantee={self.guarantee:.4g}, window={window}, {seen}, "
+            f"{self.nbytes} bytes)"
+        )
+
+    # --- bytes ---
+
+    @classmethod
+    def _write(cls, sketches: Sequence[Self], writer: RecordWriter) -> None:
+        for sketch in sketches:
+            sketch._settle()
+        states = CounterStates(
+            RankLog.concatenate([sketch._log for sketch in sketches]),
+            np.array([sketch._latest is not None for sketch in sketches]),
+            np.array([sketch._latest or 0 for sketch in sketches], dtype=np.int64),
+            np.array([sketch._late_count for sketch in sketches], dtype=np.int64),
+            np.array([sketch._spread for sketch in sketches]),
+        )
+        write_states(states, cls.rule.tightness(sketches[0].config.relative_error), writer)
+
+    @classmethod
+    def _read(cls, prototype: Self, reader: RecordReader) -> list[Self]:
+        config = prototype.config
+        usual_tightness = cls.rule.tightness(config.relative_error)
+        states = read_states(cls.rule, usual_tightness, config.window, reader)
+        if config.late == "raise" and states.late_count.any():
+            corrupt(cls.__name__, "late events in a sketch that refuses them")
+        if config.by == "count" and (
+            (states.latest[states.seen] < 1).any()
+            or (states.log.times < 1).any()
+            or (states.spread > 1).any()
+        ):
+            corrupt(cls.__name__, "positions out of range")
+        sketches = []
+        for log, seen, latest, late_count, spread in zip(
+            states.log.split(),
+            states.seen.tolist(),
+            states.latest.tolist(),
+            states.late_count.tolist(),
+            states.spread.tolist(),
+            strict=True,
+        ):
+            sketch = cls.__new__(cls)
+            sketch.config = config
+            sketch._log, sketch._latest = log, latest if seen else None
+            sketch._total = int(log.totals[0])
+            sketch._late_count, sketch._spread = late_count, spread
+            sketch._pending, sketch._settled = Pending(columns=2), True
+            sketches.append(sketch)
+        return sketches
+
+
+def _float_below(x: int) -> float:
+    """The largest float that is not above x: beyond 2⁵³ rounding to nearest could break a bound."""
+    nearest = float(x)
+    return nearest if nearest <= x else math.nextafter(nearest, -math.inf)
+
+
+def _float_above(x: int) -> float:
+    nearest = float(x)
+    return nearest if nearest >= x else math.nextafter(nearest, math.inf)
