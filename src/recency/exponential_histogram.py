@@ -11,8 +11,8 @@ class ExponentialHistogram(WindowCounter):
     largest, and the interval is certain (confidence 1). After h levels of merging the error is
     (1 + ε)ʰ⁺¹ − 1 at most; ``guarantee`` says what it is now.
 
-    **Cost.** About (1/2ε)·log₂(ε·total) remembered times: 205 of them, 0.7 KB as bytes, for 10⁷
-    events one second apart at ε = 0.05.
+    **Cost.** About (1/2ε)·log₂(ε·total) remembered times: 215 of them, 0.8 KB as bytes, for 10⁷
+    events one tick apart at ε = 0.05.
 
     **Merging** is bounded, not exact (Theorem 4): n sketches by :func:`recency.merge_all` cost one
     level, a chain of n − 1 merges costs n − 1. ``empty_like(merge_levels=h)`` makes leaves tight

@@ -1,8 +1,7 @@
-"""A buffer in front of a kernel, so that single updates cost no kernel call each."""
-
-from typing import Any
+"""A buffer in front of a kernel, so that small updates do not cost a kernel call each."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from recency.core.arrays import Int64Array
 
@@ -11,32 +10,41 @@ class Pending:
     """Columns of int64 that wait to be worked in, in the order in which they came."""
 
     def __init__(self, columns: int) -> None:
+        self._buffer = np.empty((columns, 0), dtype=np.int64)
+        self._stored = 0
         self._rows: list[tuple[int, ...]] = []
-        self._blocks: list[tuple[Int64Array, ...]] = []
-        self._columns = columns
-        self.size = 0
+
+    @property
+    def size(self) -> int:
+        """How many rows wait."""
+        return self._stored + len(self._rows)
 
     def add_row(self, *values: int) -> None:
         """One value for each column."""
         self._rows.append(values)
-        self.size += 1
 
-    def add_block(self, *arrays: Int64Array) -> None:
-        """An array for each column, all of one length. They are kept, so they must not change."""
-        self._close_rows()
-        self._blocks.append(arrays)
-        self.size += arrays[0].size
+    def add_block(self, *columns: ArrayLike, size: int) -> None:
+        """``size`` rows: an array or a scalar for each column."""
+        self._store_rows()
+        self._store(columns, size)
 
     def take(self) -> tuple[Int64Array, ...]:
-        """All that waits, column by column; nothing waits afterwards."""
-        self._close_rows()
-        blocks, self._blocks, self.size = self._blocks, [], 0
-        if len(blocks) == 1:
-            return blocks[0]
-        return tuple(np.concatenate(column) for column in zip(*blocks, strict=True))
+        """All that waits, column by column, to be used before anything else is added."""
+        self._store_rows()
+        size, self._stored = self._stored, 0
+        return tuple(self._buffer[:, :size])
 
-    def _close_rows(self) -> None:
+    def _store_rows(self) -> None:
         if self._rows:
-            rows: Any = np.array(self._rows, dtype=np.int64).reshape(-1, self._columns)
-            self._blocks.append(tuple(rows.T))
-            self._rows = []
+            rows, self._rows = self._rows, []
+            self._store(np.array(rows, dtype=np.int64).T, len(rows))
+
+    def _store(self, columns: "tuple[ArrayLike, ...] | Int64Array", size: int) -> None:
+        end = self._stored + size
+        if end > self._buffer.shape[1]:
+            grown = np.empty((self._buffer.shape[0], 2 * end), dtype=np.int64)
+            grown[:, : self._stored] = self._buffer[:, : self._stored]
+            self._buffer = grown
+        for row, column in zip(self._buffer, columns, strict=True):
+            row[self._stored : end] = column
+        self._stored = end

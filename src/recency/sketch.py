@@ -16,6 +16,8 @@ FAMILIES: dict[int, str] = {
 }
 _classes: dict[int, type["Sketch"]] = {}
 
+Frame = bytes | bytearray | memoryview
+
 _S = TypeVar("_S", bound="Sketch")
 _T = TypeVar("_T")
 _K = TypeVar("_K")
@@ -143,7 +145,7 @@ class Sketch(ABC):
         return _encode_alike([self])[0]
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
+    def from_bytes(cls, data: Frame) -> Self:
         """Read what :meth:`to_bytes` wrote; anything else is a ``CorruptSketchError``."""
         sketch = decode_many([data], expected=cls)[0]
         assert isinstance(sketch, cls)
@@ -191,9 +193,7 @@ def encode_many(sketches: Iterable[Sketch]) -> list[bytes]:
     )
 
 
-def decode_many(
-    frames: Iterable[bytes | bytearray | memoryview], expected: type[Sketch] | None = None
-) -> list[Sketch]:
+def decode_many(frames: Iterable[Frame], expected: type[Sketch] | None = None) -> list[Sketch]:
     """``loads`` of many; fast where many share one configuration."""
     name = "sketch" if expected is None else expected.__name__
     return _by_group(
@@ -203,7 +203,7 @@ def decode_many(
     )
 
 
-def loads(data: bytes) -> Sketch:
+def loads(data: Frame) -> Sketch:
     """Read a sketch of any kind."""
     return decode_many([data])[0]
 

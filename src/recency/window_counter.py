@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from recency.core import validate
-from recency.core.arrays import INT64_MAX, INT64_MIN, exact_sum, is_sorted
+from recency.core.arrays import INT64_MAX, INT64_MIN, Int64Array, exact_sum, is_sorted
 from recency.core.codec import RecordReader, RecordWriter, corrupt
 from recency.core.counter_states import CounterStates, read_states, write_states
 from recency.core.rank_log import RankLog, Rule, cutoffs
@@ -26,9 +26,8 @@ from recency.timeunit import UNITS, to_duration, to_tick, to_ticks
 Time = int | datetime | np.datetime64
 Duration = int | str | timedelta | np.timedelta64
 
-_LEAST_FLUSH = 4096  # a kernel call costs about as much as buffering so many single updates
+_LEAST_FLUSH = 1 << 16  # a kernel call costs a few hundred µs: spread it over many events
 _LARGEST_BATCH = 1 << 20  # bounds the memory that one kernel call takes
-_NONE = np.empty(0, dtype=np.int64)
 _ROUNDING = 1e-9  # outward slack on bounds that went through floating point
 
 
@@ -131,11 +130,15 @@ class WindowCounter(Sketch):
         values = np.broadcast_to(values, size)
         if not values.all():
             ticks, values = ticks[values > 0], values[values > 0]
-        if ticks.size:
-            if self._pending.size + ticks.size < self._flush_size():
-                ticks, values = ticks.copy(), values.copy()  # the caller may reuse its arrays
-            self._pending.add_block(ticks, values)
-        self._advance(newest, total, late)
+        room = self._flush_size()
+        if self._pending.size + ticks.size > room:
+            self._settle()
+        if ticks.size < room:
+            self._pending.add_block(ticks, values, size=ticks.size)
+            self._advance(newest, total, late)
+        else:
+            self._advance(newest, total, late)
+            self._work_in(ticks, values)
 
     def _next_position(self, at: object) -> int:
         if at is not None:
@@ -166,18 +169,22 @@ class WindowCounter(Sketch):
 
     def _settle(self) -> None:
         """Work in what waits and let old items expire. When this happens makes no difference."""
-        if self._settled:
-            return
-        ticks, values = self._pending.take() if self._pending.size else (_NONE, _NONE)
+        if not self._settled:
+            self._work_in(*self._pending.take())
+
+    def _work_in(self, ticks: Int64Array, values: Int64Array) -> None:
         if ticks.size > _LARGEST_BATCH and not is_sorted(ticks):
             order = np.argsort(ticks, kind="stable")
             ticks, values = ticks[order], values[order]
-        cutoff = cutoffs(np.array([self._latest]), self.config.window)
+        cutoff = self._cutoff(self._latest)
         for begin in range(0, max(ticks.size, 1), _LARGEST_BATCH):
             batch = slice(begin, begin + _LARGEST_BATCH)
             keys = np.broadcast_to(np.int64(0), ticks[batch].size)
             self._log = self._log.append(keys, ticks[batch], values[batch], cutoff)
         self._settled = True
+
+    def _cutoff(self, latest: int | None) -> Int64Array:
+        return cutoffs(np.array([latest]), self.config.window)
 
     # --- merge ---
 
@@ -231,9 +238,12 @@ class WindowCounter(Sketch):
         merged._check_total(total)
         latest = max(sketch._latest for sketch in sketches if sketch._latest is not None)
         logs = [sketch._log for sketch in sketches]
-        tightness = np.max([log.tightness for log in logs], axis=0)
-        cutoff = cutoffs(np.array([latest]), merged.config.window)
-        merged._log = RankLog.merge(logs, tightness, cutoff)
+        merged._log = RankLog.merge(
+            logs,
+            [sketch._cutoff(sketch._latest) for sketch in sketches],
+            tightness=np.max([log.tightness for log in logs], axis=0),
+            cutoff=merged._cutoff(latest),
+        )
         merged._latest, merged._total = latest, total
         merged._late_count = sum(sketch._late_count for sketch in sketches)
         merged._spread = max(sketch._spread * (1 + sketch._log_error) for sketch in sketches)
@@ -258,7 +268,7 @@ class WindowCounter(Sketch):
     @property
     def guarantee(self) -> float:
         """The relative error promised now: that of the log, and what merging has moved."""
-        return self._spread * (1 + self._log_error) - 1
+        return (self._spread - 1) + self._spread * self._log_error  # unmerged: exactly 1/k
 
     @property
     def _log_error(self) -> float:

@@ -217,7 +217,8 @@ class RankLog:
         chosen = grown._candidates(touched, added, before_key, first, key_row, running)
         row = first[chosen]
         keys, times = keys[row], times[row]
-        last_row = np.append(first, running.size)[chosen + 1] - 1
+        is_last = chosen + 1 == first.size
+        last_row = np.where(is_last, running.size, first[np.where(is_last, 0, chosen + 1)]) - 1
         values = running[last_row] - running[row] + values[row]
         key_first = run_starts(keys)
         shift = self.totals[touched] - before_key
@@ -242,21 +243,22 @@ class RankLog:
         )
 
     @staticmethod
-    def merge(logs: Sequence["RankLog"], tightness: Int64Array, cutoff: Int64Array) -> "RankLog":
+    def merge(
+        logs: Sequence["RankLog"],
+        log_cutoffs: Sequence[Int64Array],
+        tightness: Int64Array,
+        cutoff: Int64Array,
+    ) -> "RankLog":
         """Key by key, one log of all streams (Papapetrou et al. 2012, §5.1), in one step.
 
         Each log is replayed: an item at its own time, the units between two items half at the
         older time and half at the newer. So at most half a gap crosses any window edge, which is
-        within the log's relative error (Lemma 1 there). Units before the oldest item have expired.
+        within the log's relative error (Lemma 1 there). Units before the oldest item belong to
+        items that have expired: there the log's own cutoff is the older time.
         """
-        replayed = [log._replayed_values() for log in logs]
-        empty = RankLog.empty(logs[0].rule, tightness)
-        return empty.append(
-            np.concatenate([log.item_keys() for log in logs]),
-            np.concatenate([log.times for log in logs]),
-            np.concatenate(replayed),
-            cutoff,
-        )
+        replayed = [log._replayed(own) for log, own in zip(logs, log_cutoffs, strict=True)]
+        keys, times, values = (np.concatenate(column) for column in zip(*replayed, strict=True))
+        return RankLog.empty(logs[0].rule, tightness).append(keys, times, values, cutoff)
 
     def bounds(self, since: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Per key, the least and the most units later than ``since`` that fit the log.
@@ -302,16 +304,12 @@ class RankLog:
             return "an item is later than the latest time"
         if self._retained(keys, self.times, self.ranks, self.values, cutoff).times.size < keys.size:
             return "an item that is not remembered"
-        live = self.times > cutoff[keys]
-        holds_remembered = np.zeros(keys.size, dtype=np.bool_)
-        gap = gaps > 0
-        holds_remembered[gap] = self._remembers(
-            keys[gap], (self.ranks - self.values)[gap], gaps[gap]
-        )
-        oldest = self.starts[:-1][has_items]
-        holds_remembered[oldest] = gap[oldest]  # the first item of all stays until it expires
-        if (holds_remembered & live).any():
+        live_gap = (gaps > 0) & (self.times > cutoff[keys])
+        keys, before, gaps = keys[live_gap], (self.ranks - self.values)[live_gap], gaps[live_gap]
+        if self._remembers(keys, before, gaps).any():
             return "a remembered item is missing"
+        if ((before == gaps) & (cutoff[keys] == INT64_MIN)).any():
+            return "the first item is missing, and nothing can have expired"
         return None
 
     def gaps(self) -> Int64Array:
@@ -322,14 +320,22 @@ class RankLog:
         previous[starts[starts < self.ranks.size]] = 0
         return self.ranks - self.values - previous
 
-    def _replayed_values(self) -> Int64Array:
-        gaps = self.gaps()
+    def _replayed(self, cutoff: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """Keys, times and values of a stream that fits the log; see :meth:`merge`."""
+        keys, gaps = self.item_keys(), self.gaps()
         to_older = gaps >> 1
-        oldest = self.starts[:-1][np.diff(self.starts) > 0]
+        values = self.values + gaps - to_older
+        filled = np.flatnonzero(np.diff(self.starts) > 0)
+        oldest = self.starts[filled]
+        to_cutoff = to_older[oldest]
         to_older[oldest] = 0
-        values: Int64Array = self.values + gaps - to_older
         values[:-1] += to_older[1:]
-        return values
+        filled, to_cutoff = filled[to_cutoff > 0], to_cutoff[to_cutoff > 0]
+        return (
+            np.concatenate([filled, keys]),
+            np.concatenate([cutoff[filled], self.times]),
+            np.concatenate([to_cutoff, values]),
+        )
 
     def _candidates(
         self,

@@ -66,11 +66,14 @@ def column(values: object, name: str) -> NDArray[Any]:
         raise TypeError(f"{name} must be an array, got {_kind(values)}")
     if not isinstance(values, Sequence):
         array = np.asarray(values)
-    else:  # np.asarray would turn [True, 2] and [1, 2.5] into one kind
+    else:
+        # np.asarray would turn [True, 2] and [1, 2.5] into one kind, and [1, 2**63] into floats.
         kinds = {type(value) for value in values}
-        array = np.asarray(values, dtype=None if len(kinds) == 1 else object)
-        if array.dtype.kind in "iu" and bool in kinds:
-            array = array.astype(object)
+        if kinds & {list, tuple, np.ndarray}:
+            raise ValueError(f"{name} must be one-dimensional, got a sequence of sequences")
+        fits = kinds == {int} and min(values) >= INT64_MIN and max(values) <= INT64_MAX
+        alike = len(kinds) == 1 and (fits or int not in kinds)
+        array = np.asarray(values, dtype=None if alike else object)
     if array.ndim > 1:
         raise ValueError(f"{name} must be one-dimensional, got {array.ndim} dimensions")
     return array if array.size or array.dtype.kind in "iuM" else array.astype(np.int64)

@@ -1,0 +1,575 @@
+"""The laws of sketches, as checks that run on any sketch (needs ``hypothesis``).
+
+Describe a sketch in a :class:`SketchCase`, then run every check of it::
+
+    @pytest.mark.parametrize("check", checks(case), ids=str)
+    def test_laws(check):
+        check()
+
+Answers are compared with the exact answer that the case computes, never with other estimates.
+"""
+
+import os
+import pickle
+import random
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from recency.errors import CorruptSketchError, IncompatibleSketchError
+from recency.estimate import Estimate
+from recency.sketch import Sketch, decode_many, encode_many, loads, merge_all
+
+Event = Mapping[str, Any]
+Question = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class SketchCase:
+    """What the laws need to know of a sketch.
+
+    ``exceptions`` names laws that do not hold, each with the reason. Such a law must really fail:
+    an exception that is no longer one is an error.
+    """
+
+    name: str
+    make: Callable[[], Sketch]
+    """An empty sketch."""
+    events: st.SearchStrategy[list[dict[str, Any]]]
+    """Short streams; an event is the arguments of ``update``. In time order if ``in_order``."""
+    questions: Callable[[Sequence[Event]], Sequence[Question]]
+    """Arguments for ``query`` that are worth asking of these events, window edges included."""
+    exact: Callable[[Sequence[Event], Question], float]
+    """The true answer."""
+    stream: Callable[[int], dict[str, Any]]
+    """Arguments of ``update_many`` for a long, seeded stream of so many events."""
+    varied: Mapping[str, Callable[[], Sketch]]
+    """For each field of the configuration, an empty sketch that differs in that field alone."""
+    fixed: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    """Fields that cannot vary alone, each with the reason."""
+    bad_updates: Sequence[tuple[str, Event, type[Exception]]]
+    """Method, arguments and error of updates that must be refused after any valid ones."""
+    most_bytes: int
+    """Size that 200 000 events of ``stream`` may not exceed."""
+    in_order: bool = False
+    ignores_duplicates: bool = False
+    certain: bool = False
+    """Whether intervals hold always (confidence 1), not only with high probability."""
+    time: str | None = "at"
+    """The parameter that holds the time, if there is one."""
+    examples: int = 60
+    mutations: int = 20_000
+    exceptions: Mapping[str, str] = field(default_factory=dict)
+
+
+class Check:
+    """One law on one sketch; call it to run it."""
+
+    def __init__(self, case: SketchCase, law: Callable[[SketchCase], None]) -> None:
+        self.case, self.law = case, law
+
+    def __str__(self) -> str:
+        """For test ids."""
+        return f"{self.case.name}-{self.law.__name__}"
+
+    def __call__(self) -> None:
+        """Run the law; a named exception must fail it."""
+        reason = self.case.exceptions.get(self.law.__name__)
+        if reason is None:
+            self.law(self.case)
+            return
+        try:
+            self.law(self.case)
+        except (AssertionError, IncompatibleSketchError):
+            return
+        raise AssertionError(f"{self} holds although it is an exception: {reason}")
+
+
+def checks(case: SketchCase) -> list[Check]:
+    """Every law that applies to the case."""
+    names = {law.__name__ for law in LAWS}
+    unknown = set(case.exceptions) - names
+    if unknown:
+        raise ValueError(f"exceptions must name laws, got {sorted(unknown)}")
+    laws = list(LAWS)
+    if not case.in_order:
+        laws.append(order_does_not_matter)
+    if case.ignores_duplicates:
+        laws.append(duplicates_do_not_matter)
+    if case.time is not None:
+        laws.append(shifting_all_times_shifts_nothing_else)
+    return [Check(case, law) for law in laws]
+
+
+# --- helpers ----------------------------------------------------------------------------------
+
+
+def build(case: SketchCase, events: Sequence[Event]) -> Sketch:
+    """A sketch of these events, one ``update`` each."""
+    sketch = case.make()
+    for event in events:
+        sketch.update(**event)
+    return sketch
+
+
+def assert_answers_hold(case: SketchCase, sketch: Sketch, events: Sequence[Event]) -> None:
+    """Every question about the events is answered as promised."""
+    for question in case.questions(events):
+        answer = sketch.query(**question)
+        truth = case.exact(events, question)
+        context = f"{question}: {answer}, exact {truth}, {sketch!r}"
+        assert answer.lower <= answer.value <= answer.upper, context
+        if case.certain or answer.exact:
+            assert answer.lower <= truth <= answer.upper, context
+        if case.certain:
+            assert abs(answer.value - truth) <= sketch.guarantee * truth * (1 + 1e-12), context
+
+
+def _columns(events: Sequence[Event]) -> dict[str, list[Any]]:
+    return {name: [event[name] for event in events] for name in events[0]}
+
+
+def _examples(case: SketchCase, body: Callable[..., None], **strategies: Any) -> None:
+    """Run ``body`` on generated arguments: the same ones every time."""
+    configured = settings(
+        max_examples=case.examples,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    configured(given(**strategies)(body))()
+
+
+def _batches(draw: Any, events: Sequence[Event]) -> Iterator[Sequence[Event]]:
+    while events:
+        size = draw(st.integers(1, len(events)))
+        yield events[:size]
+        events = events[size:]
+
+
+def _split(draw: Any, events: Sequence[Event], parts: int) -> list[list[Event]]:
+    owner = draw(st.lists(st.integers(0, parts - 1), min_size=len(events), max_size=len(events)))
+    return [
+        [event for event, part in zip(events, owner, strict=True) if part == index]
+        for index in range(parts)
+    ]
+
+
+# --- laws -------------------------------------------------------------------------------------
+
+
+def an_empty_sketch_answers_zero(case: SketchCase) -> None:
+    """Nothing was seen: no latest time, and every question is answered 0 exactly."""
+    sketch = case.make()
+    assert sketch.is_empty
+    assert sketch.latest is None
+    for question in case.questions([]):
+        assert sketch.query(**question) == Estimate(0.0, 0.0, 0.0)
+
+
+def answers_hold(case: SketchCase) -> None:
+    """Intervals cover the truth and answers are within the guarantee, at every window edge."""
+
+    def body(events: list[Event]) -> None:
+        assert_answers_hold(case, build(case, events), events)
+
+    _examples(case, body, events=case.events)
+
+
+def batch_equals_scalar(case: SketchCase) -> None:
+    """One ``update_many`` is the same as an ``update`` for each event."""
+
+    def body(events: list[Event]) -> None:
+        if events:
+            batch = case.make()
+            batch.update_many(**_columns(events))
+            assert batch == build(case, events)
+
+    _examples(case, body, events=case.events)
+
+
+def batching_does_not_matter(case: SketchCase) -> None:
+    """However the stream is cut, and whatever is asked in between, the state is the same."""
+
+    def body(events: list[Event], data: Any) -> None:
+        sketch = case.make()
+        seen: list[Event] = []
+        for batch in _batches(data.draw, events):
+            sketch.update_many(**_columns(batch))
+            seen.extend(batch)
+            if data.draw(st.booleans()):
+                assert_answers_hold(case, sketch, seen)
+        assert sketch == build(case, events)
+
+    _examples(case, body, events=case.events, data=st.data())
+
+
+def long_batches_equal_short_ones(case: SketchCase) -> None:
+    """The same at a size where everything overflows and expires."""
+    columns = case.stream(20_000)
+    whole, cut = case.make(), case.make()
+    whole.update_many(**columns)
+    begin = 0
+    for size in [1, 2, 4095, 4096, 4097, 1, 20_000]:
+        part = {name: values[begin : begin + size] for name, values in columns.items()}
+        cut.update_many(**part)
+        begin += size
+    assert whole == cut
+
+
+def an_empty_batch_changes_nothing(case: SketchCase) -> None:
+    """No events, no change: not even of a clock."""
+    sketch = case.make()
+    sketch.update_many(**{name: values[:0] for name, values in case.stream(1).items()})
+    assert sketch.is_empty
+    assert sketch == case.make()
+
+
+def merging_with_empty_is_identity(case: SketchCase) -> None:
+    """On either side, in ``merge`` and in ``merge_all``."""
+
+    def body(events: list[Event]) -> None:
+        sketch = build(case, events)
+        before = sketch.to_bytes()
+        assert sketch.merge(case.make()).to_bytes() == before
+        assert case.make().merge(sketch).to_bytes() == before
+        assert merge_all([case.make(), sketch, case.make()]).to_bytes() == before
+
+    _examples(case, body, events=case.events)
+
+
+def merging_commutes(case: SketchCase) -> None:
+    """a ∪ b = b ∪ a."""
+
+    def body(events: list[Event], data: Any) -> None:
+        a, b = (build(case, part) for part in _split(data.draw, events, 2))
+        assert a.copy().merge(b) == b.copy().merge(a) == merge_all([b, a])
+
+    _examples(case, body, events=case.events, data=st.data())
+
+
+def merging_associates(case: SketchCase) -> None:
+    """(a ∪ b) ∪ c = a ∪ (b ∪ c), to the byte or within the guarantee of each."""
+
+    def body(events: list[Event], data: Any) -> None:
+        a, b, c = (build(case, part) for part in _split(data.draw, events, 3))
+        left = a.copy().merge(b).merge(c)
+        right = a.copy().merge(b.copy().merge(c))
+        if case.make().merge_law == "exact":
+            assert left == right == merge_all([a, b, c])
+        else:
+            for sketch in (left, right, merge_all([a, b, c])):
+                assert_answers_hold(case, sketch, events)
+
+    _examples(case, body, events=case.events, data=st.data())
+
+
+def merging_equals_one_pass(case: SketchCase) -> None:
+    """Any split and any merge tree: the same bytes as one pass, or within the guarantee."""
+
+    def body(events: list[Event], data: Any) -> None:
+        forest = [build(case, part) for part in _split(data.draw, events, 5)]
+        while len(forest) > 1:
+            children = data.draw(st.integers(2, len(forest)))
+            forest = [*forest[children:], merge_all(forest[:children])]
+        whole = build(case, events)
+        assert forest[0].latest == whole.latest
+        if whole.merge_law == "exact":
+            assert forest[0] == whole
+        else:
+            assert_answers_hold(case, forest[0], events)
+
+    _examples(case, body, events=case.events, data=st.data())
+
+
+def a_merged_sketch_can_be_updated(case: SketchCase) -> None:
+    """Merging is no end: later events are counted as in any other sketch."""
+
+    def body(events: list[Event], data: Any) -> None:
+        cut = data.draw(st.integers(0, len(events)))
+        merged = merge_all(build(case, part) for part in _split(data.draw, events[:cut], 3))
+        for event in events[cut:]:
+            merged.update(**event)
+        assert_answers_hold(case, merged, events)
+
+    _examples(case, body, events=case.events, data=st.data())
+
+
+def operands_are_left_alone(case: SketchCase) -> None:
+    """Merging neither changes the other sketch nor ties the two together."""
+
+    def body(events: list[Event], data: Any) -> None:
+        mine, theirs = _split(data.draw, events, 2)
+        more = case.stream(3)
+        a, b = build(case, mine), build(case, theirs)
+        a_before, b_before = a.to_bytes(), b.to_bytes()
+        joint = merge_all([a, b])
+        twin = a.copy()
+        assert (a.to_bytes(), b.to_bytes()) == (a_before, b_before)
+        merged = twin.merge(b)
+        assert merged is twin
+        assert (a.to_bytes(), b.to_bytes()) == (a_before, b_before)
+        after = twin.to_bytes()
+        for sketch in (joint, a, b):
+            late = sketch.latest or 0
+            shifted = dict(more)
+            if case.time is not None:
+                shifted[case.time] = np.asarray(more[case.time]) + late + 1
+            sketch.update_many(**shifted)
+        assert twin.to_bytes() == after
+
+    _examples(case, body, events=case.events, data=st.data())
+
+
+def questions_change_nothing(case: SketchCase) -> None:
+    """Asking, printing, copying, encoding: same bytes before and after."""
+
+    def body(events: list[Event]) -> None:
+        asked, silent = build(case, events), build(case, events)
+        for question in case.questions(events):
+            asked.query(**question)
+        repr(asked)
+        asked.copy()
+        _ = (asked.guarantee, asked.nbytes, asked.latest, asked.is_empty)
+        assert asked.empty_like().is_empty
+        assert asked.empty_like().config == asked.config
+        assert asked.to_bytes() == silent.to_bytes()
+        assert asked.nbytes == len(asked.to_bytes())
+
+    _examples(case, body, events=case.events)
+
+
+def each_setting_must_agree_to_merge(case: SketchCase) -> None:
+    """Sketches that differ in any one setting, or in kind, are refused by name; nothing changes."""
+    sketch = case.make()
+    sketch.update_many(**case.stream(10))
+    before = sketch.to_bytes()
+    assert {*case.varied, *case.fixed} == {setting.name for setting in fields(sketch.config)}
+    for setting, make in case.varied.items():
+        for refused in (sketch.merge, lambda other: merge_all([sketch, other])):
+            try:
+                refused(make())
+            except IncompatibleSketchError as error:
+                assert str(error).startswith(f"cannot merge {type(sketch).__name__}: {setting} ")
+            else:
+                raise AssertionError(f"merged although {setting} differs")
+    for other in (None, 3, object()):
+        try:
+            sketch.merge(other)  # type: ignore[arg-type]
+        except IncompatibleSketchError:
+            continue
+        raise AssertionError(f"merged with {other!r}")
+    assert sketch.to_bytes() == before
+
+
+def bad_updates_change_nothing(case: SketchCase) -> None:
+    """A refused update raises its error and leaves the state as it was."""
+    for columns in ({}, case.stream(100)):
+        sketch = case.make()
+        if columns:
+            sketch.update_many(**columns)
+        before, latest = sketch.to_bytes(), sketch.latest
+        for method, arguments, expected in case.bad_updates:
+            try:
+                getattr(sketch, method)(**arguments)
+            except expected as error:
+                assert len(str(error)) > 10, error
+            else:
+                raise AssertionError(f"{method}({arguments}) was not refused")
+            assert sketch.to_bytes() == before, (method, arguments)
+            assert sketch.latest == latest
+
+
+def bytes_round_trip(case: SketchCase) -> None:
+    """Read back, a sketch is equal, answers alike and goes on as if never written."""
+
+    def body(events: list[Event], data: Any) -> None:
+        cut = data.draw(st.integers(0, len(events)))
+        sketch = build(case, events[:cut])
+        frame = sketch.to_bytes()
+        back = loads(frame)
+        assert type(back) is type(sketch)
+        assert back == sketch == pickle.loads(pickle.dumps(sketch))
+        assert type(sketch).from_bytes(bytearray(frame)) == sketch
+        assert back.config == sketch.config
+        assert back.guarantee == sketch.guarantee
+        for question in case.questions(events[:cut]):
+            assert back.query(**question) == sketch.query(**question)
+        for event in events[cut:]:
+            back.update(**event)
+        assert back == build(case, events)
+
+    _examples(case, body, events=case.events, data=st.data())
+
+
+def many_are_encoded_like_one(case: SketchCase) -> None:
+    """``encode_many`` and ``decode_many`` equal a loop over sketches, empty ones included."""
+
+    def body(events: list[Event], data: Any) -> None:
+        sketches = [build(case, part) for part in _split(data.draw, events, 6)]
+        sketches += [make() for make in case.varied.values()]
+        frames = encode_many(sketches)
+        assert frames == [sketch.to_bytes() for sketch in sketches]
+        assert decode_many(frames) == sketches
+
+    _examples(case, body, events=case.events, data=st.data())
+
+
+def truncated_bytes_are_refused(case: SketchCase) -> None:
+    """Every proper prefix, and every extension, is corrupt."""
+    sketch = case.make()
+    sketch.update_many(**case.stream(300))
+    frame = sketch.to_bytes()
+    for broken in [*(frame[:size] for size in range(len(frame))), frame + b"\0"]:
+        try:
+            loads(broken)
+        except CorruptSketchError:
+            continue
+        raise AssertionError(f"{len(broken)} of {len(frame)} bytes were read")
+
+
+def mutated_bytes_are_refused_or_harmless(case: SketchCase) -> None:
+    """Bytes with a few changes are corrupt, or a sketch like any other; half have a right CRC."""
+    rng = random.Random(1)
+    frames = []
+    for size in (0, 5, 300):
+        sketch = case.make()
+        sketch.update_many(**case.stream(size))
+        frames.append(sketch.to_bytes())
+    more = case.stream(3)
+    for trial in range(case.mutations):
+        frame = bytearray(rng.choice(frames))
+        for _ in range(rng.randint(1, 3)):
+            _mutate(frame, rng)
+        if trial % 2:
+            frame[-4:] = zlib.crc32(frame[:-4]).to_bytes(4, "little")
+        try:
+            sketch = loads(bytes(frame))
+        except CorruptSketchError:
+            continue
+        assert sketch.to_bytes() == frame
+        answer = sketch.query()
+        assert answer.lower <= answer.value <= answer.upper
+        if case.time is not None and sketch.latest is not None and sketch.latest < 2**62:
+            try:
+                shifted = np.asarray(more[case.time]) + sketch.latest + 1
+                sketch.update_many(**{**more, case.time: shifted})
+            except ValueError as error:
+                assert "int64" in str(error), error  # near the end of the range
+
+
+def _mutate(frame: bytearray, rng: random.Random) -> None:
+    position = rng.randrange(max(1, len(frame) - 4))
+    match rng.randrange(4):
+        case 0:
+            frame[position] ^= 1 << rng.randrange(8)
+        case 1:
+            frame[position] = rng.choice([0, 1, 0x7F, 0x80, 0xFF])
+        case 2:
+            del frame[position]
+        case 3:
+            frame.insert(position, rng.randrange(256))
+
+
+def bytes_are_the_same_in_every_process(case: SketchCase) -> None:
+    """Whatever ``PYTHONHASHSEED`` is."""
+    sketch = case.make()
+    columns = case.stream(2_000)
+    order = pickle.dumps((sketch.to_bytes(), columns))
+    sketch.update_many(**columns)
+    program = (
+        "import pickle, sys, recency\n"
+        "frame, columns = pickle.load(sys.stdin.buffer)\n"
+        "sketch = recency.loads(frame)\n"
+        "sketch.update_many(**columns)\n"
+        "sys.stdout.buffer.write(sketch.to_bytes())\n"
+    )
+    for seed in ("0", "12345"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            input=order,
+            env=environment,
+            capture_output=True,
+            check=True,
+        )
+        assert done.stdout == sketch.to_bytes()
+
+
+def memory_is_bounded(case: SketchCase) -> None:
+    """The size does not grow with the stream."""
+    sketch = case.make()
+    columns = case.stream(200_000)
+    sketch.update_many(**columns)
+    assert sketch.nbytes <= case.most_bytes, sketch.nbytes
+
+
+def order_does_not_matter(case: SketchCase) -> None:
+    """Any order of arrival leads to the same bytes."""
+
+    def body(events: list[Event], data: Any) -> None:
+        assert build(case, data.draw(st.permutations(events))) == build(case, events)
+
+    _examples(case, body, events=case.events, data=st.data())
+
+
+def duplicates_do_not_matter(case: SketchCase) -> None:
+    """An event that arrives again changes nothing."""
+
+    def body(events: list[Event], data: Any) -> None:
+        again = [event for event in events if data.draw(st.booleans())]
+        assert build(case, [*events, *again]) == build(case, events)
+
+    _examples(case, body, events=case.events, data=st.data())
+
+
+def shifting_all_times_shifts_nothing_else(case: SketchCase) -> None:
+    """There is no special time: far future, far past, and across zero alike."""
+    assert case.time is not None
+    name = case.time
+
+    def body(events: list[Event], by: int) -> None:
+        here = build(case, events)
+        there = build(case, [{**event, name: event[name] + by} for event in events])
+        assert there.latest == (None if here.latest is None else here.latest + by)
+        for question in case.questions(events):
+            moved = dict(question)
+            if question.get("now") is not None:
+                moved["now"] = question["now"] + by
+            assert there.query(**moved) == here.query(**question)
+
+    far = st.sampled_from([-1_000, 1, 10**6, 2**62, -(2**62)])
+    _examples(case, body, events=case.events, by=far)
+
+
+LAWS: Sequence[Callable[[SketchCase], None]] = (
+    an_empty_sketch_answers_zero,
+    answers_hold,
+    batch_equals_scalar,
+    batching_does_not_matter,
+    long_batches_equal_short_ones,
+    an_empty_batch_changes_nothing,
+    merging_with_empty_is_identity,
+    merging_commutes,
+    merging_associates,
+    merging_equals_one_pass,
+    a_merged_sketch_can_be_updated,
+    operands_are_left_alone,
+    questions_change_nothing,
+    each_setting_must_agree_to_merge,
+    bad_updates_change_nothing,
+    bytes_round_trip,
+    many_are_encoded_like_one,
+    truncated_bytes_are_refused,
+    mutated_bytes_are_refused_or_harmless,
+    bytes_are_the_same_in_every_process,
+    memory_is_bounded,
+)

@@ -1,0 +1,182 @@
+"""The closed form against the papers' own algorithms, and the kernel against itself."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recency.core.arrays import INT64_MIN
+from recency.core.rank_log import EXPONENTIAL, WAVE, RankLog, cutoffs
+from unit.oracles import CascadingHistogram, QueuedWave
+
+RULES = [(EXPONENTIAL, CascadingHistogram), (WAVE, QueuedWave)]
+NEVER = INT64_MIN
+
+
+def column(*values):
+    return np.array(values, dtype=np.int64)
+
+
+def single(rule, tightness):
+    return RankLog.empty(rule, column(tightness))
+
+
+def append_one_key(log, times, values, cutoff=NEVER):
+    keys = np.zeros(len(times), dtype=np.int64)
+    return log.append(keys, np.asarray(times), np.asarray(values), column(cutoff))
+
+
+@pytest.mark.parametrize(("rule", "oracle"), RULES)
+@pytest.mark.parametrize("tightness", range(2, 17))
+def test_unit_stream_keeps_what_the_paper_keeps(rule, oracle, tightness):
+    slow, log = oracle(tightness), single(rule, tightness)
+    for rank in range(1, 3001):
+        slow.add_unit()
+        log = append_one_key(log, [rank], [1])
+        if rank % 7 == 0 or rank < 200:
+            kept = log.ranks.tolist()
+            # the first item is ours: it makes windows that cover everything exact
+            assert kept == sorted({1, *slow.remembered()}), rank
+    batch = append_one_key(single(rule, tightness), np.arange(1, 3001), np.ones(3000, np.int64))
+    assert batch.ranks.tolist() == log.ranks.tolist()
+
+
+@pytest.mark.parametrize(("rule", "oracle"), RULES)
+@pytest.mark.parametrize("tightness", [2, 3, 5, 8, 16])
+@pytest.mark.parametrize("most", [2, 9, 300])
+def test_weighted_items_are_kept_iff_they_hold_a_remembered_unit(rule, oracle, tightness, most):
+    rng = np.random.default_rng(most)
+    slow, log, items = oracle(tightness), single(rule, tightness), []
+    for time in range(400):
+        value = int(rng.integers(1, most + 1))
+        for _ in range(value):
+            slow.add_unit()
+        items.append((slow.total - value, slow.total))
+        log = append_one_key(log, [time], [value])
+        if time % 13 == 0 or time > 390:
+            remembered = np.array(slow.remembered())
+            expected = [
+                (low, high)
+                for low, high in items
+                if low == 0 or ((remembered > low) & (remembered <= high)).any()
+            ]
+            assert list(zip(log.ranks - log.values, log.ranks, strict=True)) == expected
+
+
+@pytest.mark.parametrize("rule", [EXPONENTIAL, WAVE])
+def test_very_large_ranks_do_not_overflow(rule):
+    log = single(rule, 20)
+    value = 2**57
+    for time in range(63):
+        log = append_one_key(log, [time], [value])
+    assert log.totals[0] == 63 * value
+    assert log.ranks[-1] == log.totals[0]
+    assert log.flaw(column(62), column(NEVER)) is None
+    lower, upper = log.bounds(column(61))
+    assert lower[0] == upper[0] == value
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(data=st.data(), rule=st.sampled_from([EXPONENTIAL, WAVE]))
+def test_many_keys_in_one_call_are_as_many_logs(data, rule):
+    size, keys = data.draw(st.integers(1, 300)), 5
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    owner = rng.choice(keys, size, p=[0.7, 0.2, 0.06, 0.04, 0.0])
+    times, values = np.cumsum(rng.integers(0, 3, size)), rng.integers(1, 20, size)
+    window = data.draw(st.sampled_from([None, 5, 50]))
+    latest = np.array([times[owner == key].max(initial=0) for key in range(keys)])
+    cutoff = cutoffs(latest, window)
+    together = RankLog.empty(rule, np.full(keys, 4))
+    for part in np.array_split(np.arange(size), data.draw(st.integers(1, 4))):
+        shuffled = rng.permutation(part)
+        together = together.append(owner[shuffled], times[shuffled], values[shuffled], cutoff)
+    alone = []
+    for key in range(keys):
+        mine = owner == key
+        log = append_one_key(single(rule, 4), times[mine], values[mine], cutoff[key])
+        alone.append(log)
+    for mine, theirs in zip(together.split(), alone, strict=True):
+        for name in ("tightness", "totals", "starts", "times", "ranks", "values"):
+            assert getattr(mine, name).tolist() == getattr(theirs, name).tolist()
+    assert together.flaw(latest, cutoff) is None
+    since = cutoff + rng.integers(0, 9, keys) if window else rng.integers(-1, times.max() + 1, keys)
+    lower, upper = together.bounds(since)
+    for key, log in enumerate(alone):
+        assert [lower[key], upper[key]] == [b[0] for b in log.bounds(since[key : key + 1])]
+        truth = values[(owner == key) & (times > since[key])].sum()
+        assert lower[key] <= truth <= upper[key]
+    back = RankLog.concatenate(alone)
+    assert back.starts.tolist() == together.starts.tolist()
+    assert back.ranks.tolist() == together.ranks.tolist()
+
+
+def test_merging_keyed_logs_is_merging_each_key():
+    rng = np.random.default_rng(0)
+    cutoff = cutoffs(column(999, 999, 999), 300)
+    tightness = np.full(3, 6)
+    logs = []
+    for _ in range(4):
+        times = np.sort(rng.integers(0, 1000, 2000))
+        log = RankLog.empty(EXPONENTIAL, tightness)
+        logs.append(log.append(rng.integers(0, 3, 2000), times, np.ones(2000, np.int64), cutoff))
+    together = RankLog.merge(logs, [cutoff] * 4, tightness, cutoff)
+    for key, merged in enumerate(together.split()):
+        alone = RankLog.merge(
+            [log.split()[key] for log in logs], [cutoff[:1]] * 4, tightness[:1], cutoff[:1]
+        )
+        assert merged.times.tolist() == alone.times.tolist()
+        assert merged.ranks.tolist() == alone.ranks.tolist()
+
+
+def test_expired_items_left_over_are_few():
+    log = single(EXPONENTIAL, 20)
+    times = np.arange(1_000_000)
+    for part in np.array_split(times, 50):
+        log = append_one_key(log, part, np.ones(part.size, np.int64), int(part[-1]) - 100)
+    expired = log.times <= 999_999 - 100
+    assert 0 < expired.sum() <= 63
+    levels = [int(r & -r).bit_length() for r in log.ranks[expired]]
+    assert levels == sorted(set(levels), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "flaw"),
+    [
+        ({"tightness": column(1)}, "tightness"),
+        ({"values": column(0, 1, 1)}, "ranks out of order"),
+        ({"ranks": column(1, 1, 3)}, "ranks out of order"),
+        ({"times": column(1, 1, 3)}, "times out of order"),
+        ({"totals": column(4)}, "newest item"),
+        ({"times": column(1, 2, 11)}, "later than the latest"),
+    ],
+)
+def test_flaws_are_named(change, flaw):
+    from dataclasses import replace
+
+    log = append_one_key(single(EXPONENTIAL, 4), [1, 2, 3], [1, 1, 1])
+    latest, cutoff = column(10), column(NEVER)
+    assert log.flaw(latest, cutoff) is None
+    assert flaw in replace(log, **change).flaw(latest, cutoff)
+
+
+def test_missing_and_forgotten_items_are_flaws():
+    from dataclasses import replace
+
+    log = append_one_key(single(EXPONENTIAL, 2), np.arange(100), np.ones(100, np.int64))
+
+    def without(i):
+        keep = np.arange(log.times.size) != i
+        return replace(
+            log,
+            starts=column(0, keep.sum()),
+            **{name: getattr(log, name)[keep] for name in ("times", "ranks", "values")},
+        )
+
+    latest, cutoff = column(99), column(NEVER)
+    assert "missing" in without(3).flaw(latest, cutoff)
+    assert "first item is missing" in without(0).flaw(latest, cutoff)
+    assert without(0).flaw(latest, column(5)) is None  # it may have expired
+    looser = replace(log, tightness=column(3))
+    assert "missing" in looser.flaw(latest, cutoff)
+    tighter = append_one_key(single(EXPONENTIAL, 3), np.arange(100), np.ones(100, np.int64))
+    assert "not remembered" in replace(tighter, tightness=column(2)).flaw(latest, cutoff)
