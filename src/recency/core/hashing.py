@@ -3,11 +3,11 @@
 Integers: XXH64 of the 8-byte little-endian value, with the seed ``xxh64(seed, 42)``. This is what
 Spark's ``xxhash64(lit(seed), column)`` computes for long columns, so that sampling can be pushed
 down into Spark. Strings (UTF-8) and bytes: the low half of MurmurHash3 x64-128, then mixed with the
-seed like an integer. An integer and its decimal string are different items; a string and its UTF-8
-bytes are the same.
+seed like an integer. An integer, its decimal string, and the bytes of that are different items.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from typing import Any
 
 import mmh3
@@ -83,21 +83,20 @@ def _keys(items: Any, name: str) -> UInt64Array:
     if not is_list:
         array = validate.column(items, name)
         if array.dtype.kind in "iu":
-            return validate.integers(array, name).view(np.uint64)
+            return _integer_keys(array, name)
         items = array.tolist() if array.dtype.kind in "USO" else array
     kinds = set(map(type, items))
     bad = [kind for kind in kinds if not _is_item(kind)]
     if bad:
         raise TypeError(f"{name} must be integers, strings or bytes, got {bad[0].__name__}")
-    if kinds and all(issubclass(kind, str | bytes) for kind in kinds):
-        return _text_keys(items)
-    if not any(issubclass(kind, str | bytes) for kind in kinds):
-        return validate.integers(items, name).view(np.uint64)
+    for kind, to_keys in _BY_KIND:
+        if kinds and all(issubclass(each, kind) for each in kinds):
+            return to_keys(items, name)
     keys = np.empty(len(items), dtype=np.uint64)
-    is_text = np.array([isinstance(item, str | bytes) for item in items], dtype=np.bool_)
-    keys[is_text] = _text_keys([item for item in items if isinstance(item, str | bytes)])
-    numbers = [item for item in items if not isinstance(item, str | bytes)]
-    keys[~is_text] = validate.integers(numbers, name).view(np.uint64)
+    for kind, to_keys in _BY_KIND:
+        of_kind = np.array([isinstance(item, kind) for item in items], dtype=np.bool_)
+        if of_kind.any():
+            keys[of_kind] = to_keys([item for item in items if isinstance(item, kind)], name)
     return keys
 
 
@@ -105,14 +104,30 @@ def _is_item(kind: type) -> bool:
     return issubclass(kind, int | np.integer | str | bytes) and not issubclass(kind, bool)
 
 
-def _text_keys(texts: Sequence[str | bytes]) -> UInt64Array:
-    distinct = dict.fromkeys(texts)
-    if 2 * len(distinct) > len(texts):
-        return _murmur(texts)
+def _integer_keys(items: Any, name: str) -> UInt64Array:
+    return validate.integers(items, name).view(np.uint64)
+
+
+def _text_keys(items: Sequence[Any], name: str, murmur_seed: int = 0) -> UInt64Array:
+    distinct = dict.fromkeys(items)
+    if 2 * len(distinct) > len(items):
+        return _murmur(items, murmur_seed)
     code = dict(zip(distinct, range(len(distinct)), strict=True))
-    return _murmur(distinct)[np.fromiter(map(code.__getitem__, texts), np.intp, len(texts))]
+    codes = np.fromiter(map(code.__getitem__, items), np.intp, len(items))
+    return _murmur(distinct, murmur_seed)[codes]
 
 
-def _murmur(texts: Iterable[str | bytes]) -> UInt64Array:
-    digests = b"".join(map(mmh3.hash_bytes, texts))  # 16 bytes each, low half first
+def _bytes_keys(items: Sequence[Any], name: str) -> UInt64Array:
+    return _text_keys(items, name, murmur_seed=1)
+
+
+def _murmur(items: Iterable[Any], seed: int) -> UInt64Array:
+    digests = b"".join(map(mmh3.hash_bytes, items, repeat(seed)))  # 16 bytes each, low half first
     return np.frombuffer(digests, dtype="<u8")[::2].astype(np.uint64)
+
+
+_BY_KIND: list[tuple[Any, Callable[[Sequence[Any], str], UInt64Array]]] = [
+    (str, _text_keys),
+    (bytes, _bytes_keys),
+    (int | np.integer, _integer_keys),
+]

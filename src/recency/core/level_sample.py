@@ -1,0 +1,257 @@
+"""Level sample: what randomized waves, sums, quantiles and decayed samples keep, many at once.
+
+Every element has a level, drawn with its coin: an element of weight w has level ≥ i with
+probability min(1, w/2ⁱ). It is stored **once, at its own level** (Xu, Tirthapura & Busch 2008,
+§2.2). Each level keeps its most recent elements, at most ``capacity`` of them (α), and an *edge*:
+every element of the level that is later than the edge is present. When a level overflows, its edge
+rises to the smallest time that leaves at most α elements later than it, and all others go, ties
+together.
+
+So the state is a pure function of the set of elements: the edge of a level is the time of its
+(α + 1)-th most recent element, whatever the order of arrival, the batches, or the merge tree.
+Elements that are not later than an edge can never be needed again, for edges only rise.
+
+**Question** for the elements later than s: let ℓ be the lowest level such that no level from ℓ on
+has an edge later than s. If no level has, all elements are present. Otherwise the elements of the
+levels from ℓ on are a sample in which an element of weight w is present with probability
+min(1, w/2ˡ) and stands for max(w, 2ˡ) (Theorem 1 there; Gibbons & Tirthapura 2004, Lemma 3).
+
+**Items** (``distinct=True``) are elements with an identity: only the most recent time of each
+counts (Gibbons & Tirthapura 2004, §5). Their level depends on the identity alone.
+
+**Expiry.** Nothing up to the cutoff of a key can be asked for, so edges up to it say nothing and
+are forgotten, like the elements.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recency.core.arrays import (
+    INT64_MIN,
+    BoolArray,
+    Int64Array,
+    UInt64Array,
+    highest_bit,
+    run_starts,
+    stable_order,
+)
+
+# A group is one level of one key. Levels of float weights lie within ±1100.
+_LEVEL_BITS = 12
+_LEVEL_ZERO = 1 << (_LEVEL_BITS - 1)
+_DENSE = 1 << 16  # groups up to which a table of edges is laid out in full
+NO_LEVEL = -_LEVEL_ZERO  # below every level: nothing was forgotten, the sample is everything
+
+Columns = tuple[NDArray[Any], ...]
+
+
+def group_of(keys: Int64Array | int, levels: Int64Array) -> Int64Array:
+    """The group of each element."""
+    return (np.asarray(keys) << _LEVEL_BITS) + (levels + _LEVEL_ZERO)
+
+
+def levels_of_items(hashes: UInt64Array) -> Int64Array:
+    """Trailing zero bits: P[level ≥ i] = 2⁻ⁱ. (A hash of 0 counts as one of 2⁶³.)"""
+    hashes = hashes | np.uint64(1 << 63)
+    return highest_bit(hashes & (~hashes + np.uint64(1)))
+
+
+def levels_of_weights(weights: NDArray[np.float64], coins: UInt64Array) -> Int64Array:
+    """⌊log₂(w/U)⌋ for U = (coin + 1)/2⁵³ uniform in (0, 1], exactly: no logarithm is taken."""
+    uniform = ((coins >> np.uint64(11)) + np.uint64(1)).astype(np.float64)
+    weight_part, weight_exponent = np.frexp(weights)
+    uniform_part, uniform_exponent = np.frexp(uniform)
+    below = weight_part < uniform_part
+    return weight_exponent.astype(np.int64) - uniform_exponent + 53 - below
+
+
+@dataclass(frozen=True, eq=False)
+class LevelSample:
+    """Samples of many independent streams, by key 0, 1, ….
+
+    A value, like :class:`~recency.core.rank_log.RankLog`. Elements lie in no particular order;
+    :meth:`in_order` gives the one that bytes are written in.
+    """
+
+    capacity: int
+    distinct: bool
+    groups: Int64Array
+    times: Int64Array
+    columns: Columns  # what else is known of each element; for items the identity comes first
+    edge_groups: Int64Array  # groups with an edge above the cutoff, ascending
+    edges: Int64Array
+
+    @staticmethod
+    def empty(capacity: int, distinct: bool, columns: Sequence[Any]) -> "LevelSample":
+        """No elements; ``columns`` are the types of the further columns."""
+        none = np.empty(0, dtype=np.int64)
+        further = tuple(np.empty(0, dtype=kind) for kind in columns)
+        return LevelSample(capacity, distinct, none, none, further, none, none)
+
+    @property
+    def keys(self) -> Int64Array:
+        """The key of each element."""
+        return self.groups >> _LEVEL_BITS
+
+    @property
+    def levels(self) -> Int64Array:
+        """The level of each element."""
+        return (self.groups & ((1 << _LEVEL_BITS) - 1)) - _LEVEL_ZERO
+
+    def may_be_kept(self, groups: Int64Array, times: Int64Array) -> BoolArray:
+        """Whether elements are later than the edge of their group."""
+        if not self.edges.size:
+            return np.ones(times.size, dtype=np.bool_)
+        low, high = int(self.edge_groups[0]), int(self.edge_groups[-1])
+        if high - low < _DENSE:
+            table = np.full(high - low + 3, INT64_MIN)
+            table[self.edge_groups - low + 1] = self.edges
+            kept: BoolArray = times > table[np.clip(groups - (low - 1), 0, high - low + 2)]
+            return kept
+        i = np.minimum(np.searchsorted(self.edge_groups, groups), self.edges.size - 1)
+        later: BoolArray = (self.edge_groups[i] != groups) | (times > self.edges[i])
+        return later
+
+    def absorb(
+        self, groups: Int64Array, times: Int64Array, columns: Columns, cutoff: Int64Array
+    ) -> "LevelSample":
+        """Take in elements; those up to ``cutoff`` (per key) expire."""
+        kept = np.flatnonzero(self.may_be_kept(groups, times))
+        groups = np.concatenate([self.groups, groups[kept]])
+        times = np.concatenate([self.times, times[kept]])
+        columns = tuple(
+            np.concatenate([old, new[kept]]) for old, new in zip(self.columns, columns, strict=True)
+        )
+        live = times > cutoff[groups >> _LEVEL_BITS]
+        if not live.all():
+            groups, times, columns = _take(np.flatnonzero(live), groups, times, columns)
+        if self.distinct:
+            groups, times, columns = _most_recent(groups, times, columns)
+        return self._trimmed(groups, times, columns, cutoff)
+
+    @staticmethod
+    def merge(samples: Sequence["LevelSample"], cutoff: Int64Array) -> "LevelSample":
+        """The sample of the union, for equal capacities. Exact."""
+        first = samples[0]
+        edge_groups = np.concatenate([sample.edge_groups for sample in samples])
+        edges = np.concatenate([sample.edges for sample in samples])
+        order = np.lexsort((edges, edge_groups))
+        last = np.flatnonzero(np.diff(edge_groups[order], append=-1))
+        none = LevelSample.empty(
+            first.capacity, first.distinct, [column.dtype for column in first.columns]
+        )
+        joint = replace(none, edge_groups=edge_groups[order][last], edges=edges[order][last])
+        return joint.absorb(
+            np.concatenate([sample.groups for sample in samples]),
+            np.concatenate([sample.times for sample in samples]),
+            tuple(
+                np.concatenate(column)
+                for column in zip(*(sample.columns for sample in samples), strict=True)
+            ),
+            cutoff,
+        )
+
+    def query_levels(self, since: Int64Array) -> Int64Array:
+        """ℓ for the elements later than ``since``, per key; ``NO_LEVEL`` if all are present."""
+        levels = np.full(since.size, NO_LEVEL)
+        keys = self.edge_groups >> _LEVEL_BITS
+        blind = np.flatnonzero(self.edges > since[keys])
+        above = (self.edge_groups[blind] & ((1 << _LEVEL_BITS) - 1)) - _LEVEL_ZERO + 1
+        np.maximum.at(levels, keys[blind], above)
+        return levels
+
+    def in_order(self) -> "LevelSample":
+        """The same sample, elements by group, then newest first, then by the further columns."""
+        numeric = [column for column in self.columns if column.dtype != object]
+        order = np.lexsort((*reversed(numeric), ~self.times, self.groups))
+        groups, times, columns = _take(order, self.groups, self.times, self.columns)
+        return replace(self, groups=groups, times=times, columns=columns)
+
+    def flaw(self, cutoff: Int64Array) -> str | None:
+        """What keeps this from being a sample that :meth:`absorb` could have made, if anything."""
+        if (np.diff(self.edge_groups) <= 0).any():
+            return "levels out of order"
+        if (self.edges <= cutoff[self.edge_groups >> _LEVEL_BITS]).any():
+            return "an edge that has expired"
+        if (self.times <= cutoff[self.keys]).any():
+            return "an element that has expired"
+        if not self.may_be_kept(self.groups, self.times).all():
+            return "an element that its level has forgotten"
+        if _full_groups(self.groups, self.capacity).size:
+            return "a level with too many elements"
+        if self.distinct:
+            order = np.lexsort((self.columns[0], self.groups))
+            starts = run_starts(self.groups[order], self.columns[0][order])
+            if starts.size < self.groups.size:
+                return "an item that is there twice"
+        return None
+
+    def _trimmed(
+        self, groups: Int64Array, times: Int64Array, columns: Columns, cutoff: Int64Array
+    ) -> "LevelSample":
+        """This sample with the given elements, every level cut to its capacity."""
+        edge_groups, edges = self.edge_groups, self.edges
+        full = _full_groups(groups, self.capacity)
+        if full.size:
+            # By group and time, within the groups that overflow.
+            slot = np.searchsorted(full, groups)
+            overflowing = np.flatnonzero(full[np.minimum(slot, full.size - 1)] == groups)
+            order = overflowing[np.argsort(times[overflowing])]
+            order = order[stable_order(slot[order])]
+            ends = np.cumsum(np.bincount(slot[order], minlength=full.size))
+            risen = times[order[ends - 1 - self.capacity]]
+            dropped = overflowing[times[overflowing] <= risen[slot[overflowing]]]
+            keep = np.ones(groups.size, dtype=np.bool_)
+            keep[dropped] = False
+            groups, times, columns = _take(np.flatnonzero(keep), groups, times, columns)
+            untouched = ~np.isin(edge_groups, full)
+            edge_groups = np.concatenate([edge_groups[untouched], full])
+            edges = np.concatenate([edges[untouched], risen])
+            order = np.argsort(edge_groups)
+            edge_groups, edges = edge_groups[order], edges[order]
+        live = edges > cutoff[edge_groups >> _LEVEL_BITS]
+        return replace(
+            self,
+            groups=groups,
+            times=times,
+            columns=columns,
+            edge_groups=edge_groups[live],
+            edges=edges[live],
+        )
+
+
+def _take(
+    index: NDArray[np.intp], groups: Int64Array, times: Int64Array, columns: Columns
+) -> tuple[Int64Array, Int64Array, Columns]:
+    return groups[index], times[index], tuple(column[index] for column in columns)
+
+
+def _full_groups(groups: Int64Array, capacity: int) -> Int64Array:
+    """Groups with more than ``capacity`` elements, ascending."""
+    if not groups.size:
+        return groups
+    low, high = int(groups.min()), int(groups.max())
+    if high - low < _DENSE:
+        return np.flatnonzero(np.bincount(groups - low) > capacity) + low
+    distinct, counts = np.unique(groups, return_counts=True)
+    return distinct[counts > capacity]
+
+
+def _most_recent(
+    groups: Int64Array, times: Int64Array, columns: Columns
+) -> tuple[Int64Array, Int64Array, Columns]:
+    """One element for each item of a key, with its most recent time."""
+    identity = columns[0]
+    order = np.argsort(identity)
+    if groups.size and int(groups.min()) >> _LEVEL_BITS != int(groups.max()) >> _LEVEL_BITS:
+        order = order[stable_order(groups[order] >> _LEVEL_BITS)]
+    starts = run_starts(identity[order], groups[order])
+    if starts.size == groups.size:
+        return groups, times, columns
+    newest = np.maximum.reduceat(times[order], starts)
+    groups, _, columns = _take(order[starts], groups, times, columns)
+    return groups, newest, columns
