@@ -5,9 +5,10 @@ import numpy as np
 from harness import Report, seconds
 from recency import ExponentialHistogram, decode_many, encode_many
 from recency.core import codec
+from recency.core.arrays import cutoffs
 from recency.core.codec import RecordReader, RecordWriter
 from recency.core.counter_states import CounterStates, read_states, write_states
-from recency.core.rank_log import EXPONENTIAL, WAVE, RankLog, cutoffs
+from recency.core.rank_log import EXPONENTIAL, WAVE, RankLog
 
 KEYS, EVENTS, WINDOW = 100_000, 1_000_000, 10**6
 

@@ -7,24 +7,21 @@ record of what merging has cost.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from recency.core import validate
-from recency.core.arrays import INT64_MAX, INT64_MIN, Int64Array, exact_sum, is_sorted
+from recency.core.arrays import INT64_MAX, Int64Array, exact_sum, is_sorted
 from recency.core.codec import RecordReader, RecordWriter, corrupt
 from recency.core.counter_states import CounterStates, read_states, write_states
-from recency.core.rank_log import RankLog, Rule, cutoffs
+from recency.core.rank_log import RankLog, Rule
 from recency.errors import OutOfOrderError
 from recency.estimate import Estimate
 from recency.pending import Pending
-from recency.sketch import Sketch, refuse_merge
+from recency.sketch import refuse_merge
 from recency.timeunit import UNITS, to_duration, to_tick, to_ticks
-
-Time = int | datetime | np.datetime64
-Duration = int | str | timedelta | np.timedelta64
+from recency.windowed import Duration, Time, WindowedSketch
 
 _LEAST_FLUSH = 1 << 16  # a kernel call costs a few hundred µs: spread it over many events
 _LARGEST_BATCH = 1 << 20  # bounds the memory that one kernel call takes
@@ -42,7 +39,7 @@ class WindowConfig:
     unit: str | None
 
 
-class WindowCounter(Sketch):
+class WindowCounter(WindowedSketch):
     """Sum of non-negative integers over any recent window of an in-order stream."""
 
     config: WindowConfig
@@ -176,15 +173,12 @@ class WindowCounter(Sketch):
         if ticks.size > _LARGEST_BATCH and not is_sorted(ticks):
             order = np.argsort(ticks, kind="stable")
             ticks, values = ticks[order], values[order]
-        cutoff = self._cutoff(self._latest)
+        cutoff = self._cutoff()
         for begin in range(0, max(ticks.size, 1), _LARGEST_BATCH):
             batch = slice(begin, begin + _LARGEST_BATCH)
             keys = np.broadcast_to(np.int64(0), ticks[batch].size)
             self._log = self._log.append(keys, ticks[batch], values[batch], cutoff)
         self._settled = True
-
-    def _cutoff(self, latest: int | None) -> Int64Array:
-        return cutoffs(np.array([latest]), self.config.window)
 
     # --- merge ---
 
@@ -236,29 +230,21 @@ class WindowCounter(Sketch):
             sketch._settle()
         total = sum(sketch._total for sketch in sketches)
         merged._check_total(total)
-        latest = max(sketch._latest for sketch in sketches if sketch._latest is not None)
+        merged._latest = max(s._latest for s in sketches if s._latest is not None)
         logs = [sketch._log for sketch in sketches]
         merged._log = RankLog.merge(
             logs,
-            [sketch._cutoff(sketch._latest) for sketch in sketches],
+            [sketch._cutoff() for sketch in sketches],
             tightness=np.max([log.tightness for log in logs], axis=0),
-            cutoff=merged._cutoff(latest),
+            cutoff=merged._cutoff(),
         )
-        merged._latest, merged._total = latest, total
+        merged._total = total
         merged._late_count = sum(sketch._late_count for sketch in sketches)
         merged._spread = max(sketch._spread * (1 + sketch._log_error) for sketch in sketches)
         merged._settled = True
         return merged
 
     # --- questions ---
-
-    @property
-    def latest(self) -> int | None:
-        """The latest time seen, in ticks (``by="count"``: the number of updates); None when empty.
-
-        An update of value 0 counts as seen.
-        """
-        return self._latest
 
     @property
     def late_count(self) -> int:
@@ -280,33 +266,19 @@ class WindowCounter(Sketch):
         ``window`` is at most the constructor's, and defaults to it; ``now`` defaults to ``latest``
         and may not be before it.
         """
-        width, now_tick = self._window_arguments(window, now)
+        since = self._since(window, now)
         if self._latest is None:
             return Estimate(0.0, 0.0, 0.0)
-        since = INT64_MIN if width is None else max(now_tick - width, INT64_MIN)
         self._settle()
         lower, upper = (int(bound[0]) for bound in self._log.bounds(np.array([since])))
         middle = (lower + upper) / 2
         lower, upper = self._before_merging(lower, upper)
         return Estimate(middle, _float_below(lower), _float_above(upper))
 
-    def _window_arguments(self, window: object, now: object) -> tuple[int | None, int]:
-        config = self.config
-        width = config.window
-        if window is not None:
-            width = to_duration(window, config.unit)
-            if config.window is not None and width > config.window:
-                raise ValueError(f"window must be in [1, {config.window}], got {width}")
-        if now is None:
-            return width, self._latest or 0
-        if config.by == "count":
+    def _since(self, window: Any, now: Any) -> int:
+        if now is not None and self.config.by == "count":
             raise TypeError('now must be left out with by="count": windows end at the last update')
-        tick = to_tick(now, config.unit, "now")
-        if self._latest is not None and tick < self._latest:
-            raise ValueError(
-                f"now must not be before the latest time seen ({self._latest}), got {tick}"
-            )
-        return width, tick
+        return super()._since(window, now)
 
     def _before_merging(self, lower: int, upper: int) -> tuple[int, int]:
         """Bounds on the truth x from bounds on the merged log's y, where |y − x| ≤ ε₂ x.
@@ -326,14 +298,7 @@ class WindowCounter(Sketch):
 
     def __repr__(self) -> str:
         """Class, guarantee, window, what was seen, bytes."""
-        config = self.config
-        unit = "updates" if config.by == "count" else config.unit or "ticks"
-        window = "unbounded" if config.window is None else f"{config.window} {unit}"
-        seen = "empty" if self.is_empty else f"total={self._total}, latest={self._latest}"
-        return (
-            f"{type(self).__name__}(guarantee={self.guarantee:.4g}, window={window}, {seen}, "
-            f"{self.nbytes} bytes)"
-        )
+        return self._description(f"total={self._total}, latest={self._latest}")
 
     # --- bytes ---
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recency.core.arrays import INT64_MIN
-from recency.core.rank_log import EXPONENTIAL, WAVE, RankLog, cutoffs
+from recency.core.arrays import INT64_MIN, cutoffs
+from recency.core.rank_log import EXPONENTIAL, WAVE, RankLog
 from unit.oracles import CascadingHistogram, QueuedWave
 
 RULES = [(EXPONENTIAL, CascadingHistogram), (WAVE, QueuedWave)]

@@ -74,3 +74,10 @@ def exact_sum(x: Int64Array) -> int:
     if x.size and int(x.max()) <= INT64_MAX // x.size:
         return int(x.sum())
     return (int((x >> 32).sum()) << 32) + int((x & 0xFFFFFFFF).sum())
+
+
+def cutoffs(latest: Int64Array, window: int | None) -> Int64Array:
+    """The last time outside every window of at most ``window`` ticks; all time is inside None."""
+    if window is None:
+        return np.full(latest.size, INT64_MIN)
+    return np.maximum(latest, INT64_MIN + window) - window

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.core.arrays import INT64_MIN, BoolArray, Int64Array, UInt64Array, offsets
+from recency.core.arrays import INT64_MIN, BoolArray, Int64Array, UInt64Array, cutoffs, offsets
 from recency.core.codec import RecordReader, RecordWriter, corrupt, float_bits, zigzag
-from recency.core.rank_log import RankLog, Rule, cutoffs
+from recency.core.rank_log import RankLog, Rule
 
 _SEEN, _TIGHTNESS, _LATE, _MERGED, _GAPS, _VALUES = (1 << bit for bit in range(6))
 _HALF = np.uint64(32)

@@ -415,10 +415,3 @@ def _ranks_of_level(totals: Int64Array, level: Int64Array) -> Int64Array:
 
 def _levels(ranks: Int64Array, values: Int64Array) -> Int64Array:
     return highest_bit((ranks - values) ^ ranks)
-
-
-def cutoffs(latest: Int64Array, window: int | None) -> Int64Array:
-    """The last time outside every window of at most ``window`` ticks; all time is inside None."""
-    if window is None:
-        return np.full(latest.size, INT64_MIN)
-    return np.maximum(latest, INT64_MIN + window) - window

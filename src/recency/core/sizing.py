@@ -123,7 +123,7 @@ def _means(capacity: int) -> FloatArray:
 
     The sum peaks where overflowing becomes likely, within a few √α below α: there the grid is fine.
     """
-    near = 1 + np.arange(-5, 2, 0.25) / math.sqrt(capacity)
+    near = 1 + np.arange(-5, 2, 0.125) / math.sqrt(capacity)
     octave = np.union1d(np.geomspace(2**-0.5, 2**0.5, 13), near[(near > 0.7) & (near < 1.42)])
     return capacity * octave * 2.0 ** np.arange(*_OCTAVES)[:, None]
 
