@@ -8,7 +8,10 @@ from recency.deterministic_wave import DeterministicWave
 from recency.errors import CorruptSketchError, IncompatibleSketchError, OutOfOrderError
 from recency.estimate import Estimate
 from recency.exponential_histogram import ExponentialHistogram
+from recency.quantile_wave import QuantileWave
+from recency.randomized_wave import RandomizedWave
 from recency.sketch import Sketch, decode_many, encode_many, loads, merge_all
+from recency.sum_wave import SumWave
 
 __version__ = "0.1.0"
 
@@ -19,7 +22,10 @@ __all__ = [
     "ExponentialHistogram",
     "IncompatibleSketchError",
     "OutOfOrderError",
+    "QuantileWave",
+    "RandomizedWave",
     "Sketch",
+    "SumWave",
     "decode_many",
     "encode_many",
     "loads",

@@ -13,6 +13,9 @@ from recency.errors import IncompatibleSketchError
 FAMILIES: dict[int, str] = {
     1: "ExponentialHistogram",
     2: "DeterministicWave",
+    3: "RandomizedWave",
+    4: "SumWave",
+    5: "QuantileWave",
 }
 _classes: dict[int, type["Sketch"]] = {}
 
@@ -109,12 +112,13 @@ class Sketch(ABC):
         """Size of the sketch as bytes, as in a binary column."""
         return len(self.to_bytes())
 
-    def empty_like(self, merge_levels: int = 0) -> Self:
+    def empty_like(self, merge_levels: int = 0, stream: int = 0) -> Self:
         """A new sketch of the same configuration.
 
         With ``merge_levels`` it is kept as tightly as it takes for a tree of so many levels of
         merging, built from such sketches, to meet the error asked for. Where merging is exact this
-        makes no difference.
+        makes no difference. ``stream`` tells apart sketches that are built side by side and merged
+        later, where events draw their own coins; elsewhere it makes no difference.
         """
         return type(self)(**asdict(self.config))
 

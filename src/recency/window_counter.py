@@ -182,7 +182,7 @@ class WindowCounter(WindowedSketch):
 
     # --- merge ---
 
-    def empty_like(self, merge_levels: int = 0) -> Self:
+    def empty_like(self, merge_levels: int = 0, stream: int = 0) -> Self:
         """A new sketch of the same configuration.
 
         After h levels of merging the error is (1 + ε')ʰ⁺¹ − 1 where ε' is that of the leaves, so

@@ -12,7 +12,6 @@ from typing import Any
 
 import mmh3
 import numpy as np
-from numpy.typing import NDArray
 
 from recency.core import validate
 from recency.core.arrays import Int64Array, UInt64Array
@@ -61,11 +60,20 @@ def _mixed_seed(seed: int) -> int:
     return int(xxh64(np.array([seed & _MASK], dtype=np.uint64), _SPARK_SEED)[0])
 
 
-def combine(hashes: UInt64Array, *columns: NDArray[Any]) -> UInt64Array:
-    """A hash of several columns: each is hashed with what came before it as part of the input."""
-    for column in columns:
-        hashes = xxh64(hashes ^ xxh64(column.view(np.uint64), 0), 1)
-    return hashes
+def hash_rows(seed: int, *columns: Int64Array) -> UInt64Array:
+    """Seeded hash of rows of integers: one linear combination, one hash.
+
+    The multipliers are large and odd, so rows that differ by small steps do not meet.
+    """
+    mixed = _mixed_seed(seed)
+    out = np.empty(columns[0].size, dtype=np.uint64)
+    for begin in range(0, out.size, _BLOCK):
+        block = slice(begin, begin + _BLOCK)
+        row = columns[0][block].view(np.uint64)
+        for column, factor in zip(columns[1:], (_PRIME_1, _PRIME_3), strict=True):
+            row = row + column[block].view(np.uint64) * factor
+        out[block] = xxh64(row, mixed)
+    return out
 
 
 def hash_items(items: Any, seed: int, name: str = "item") -> UInt64Array:

@@ -25,6 +25,7 @@ are forgotten, like the elements.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,55 @@ class LevelSample:
         further = tuple(np.empty(0, dtype=kind) for kind in columns)
         return LevelSample(capacity, distinct, none, none, further, none, none)
 
+    @staticmethod
+    def side_by_side(samples: Sequence["LevelSample"]) -> "LevelSample":
+        """Samples of one key each as one sample of many keys."""
+        first = samples[0]
+
+        def with_keys(groups: Sequence[Int64Array]) -> Int64Array:
+            keys = np.repeat(np.arange(len(groups)), [each.size for each in groups])
+            return np.concatenate(groups) + (keys << _LEVEL_BITS)
+
+        return replace(
+            first,
+            groups=with_keys([sample.groups for sample in samples]),
+            times=np.concatenate([sample.times for sample in samples]),
+            columns=tuple(
+                np.concatenate(column)
+                for column in zip(*(sample.columns for sample in samples), strict=True)
+            ),
+            edge_groups=with_keys([sample.edge_groups for sample in samples]),
+            edges=np.concatenate([sample.edges for sample in samples]),
+        )
+
+    def split(self, size: int) -> list["LevelSample"]:
+        """One sample of one key for each of ``size`` keys; elements must be in order of keys."""
+        bounds = np.searchsorted(self.keys, np.arange(size + 1)).tolist()
+        edge_bounds = np.searchsorted(self.edge_keys, np.arange(size + 1)).tolist()
+        groups = self.groups & (2**_LEVEL_BITS - 1)
+        edge_groups = self.edge_groups & (2**_LEVEL_BITS - 1)
+        return [
+            replace(
+                self,
+                groups=groups[a:b],
+                times=self.times[a:b],
+                columns=tuple(column[a:b] for column in self.columns),
+                edge_groups=edge_groups[c:d],
+                edges=self.edges[c:d],
+            )
+            for (a, b), (c, d) in zip(pairwise(bounds), pairwise(edge_bounds), strict=True)
+        ]
+
+    @property
+    def edge_keys(self) -> Int64Array:
+        """The key of each edge."""
+        return self.edge_groups >> _LEVEL_BITS
+
+    @property
+    def edge_levels(self) -> Int64Array:
+        """The level of each edge."""
+        return _level_of(self.edge_groups)
+
     @property
     def keys(self) -> Int64Array:
         """The key of each element."""
@@ -100,7 +150,7 @@ class LevelSample:
     @property
     def levels(self) -> Int64Array:
         """The level of each element."""
-        return (self.groups & ((1 << _LEVEL_BITS) - 1)) - _LEVEL_ZERO
+        return _level_of(self.groups)
 
     def may_be_kept(self, groups: Int64Array, times: Int64Array) -> BoolArray:
         """Whether elements are later than the edge of their group."""
@@ -158,10 +208,8 @@ class LevelSample:
     def query_levels(self, since: Int64Array) -> Int64Array:
         """ℓ for the elements later than ``since``, per key; ``NO_LEVEL`` if all are present."""
         levels = np.full(since.size, NO_LEVEL)
-        keys = self.edge_groups >> _LEVEL_BITS
-        blind = np.flatnonzero(self.edges > since[keys])
-        above = (self.edge_groups[blind] & ((1 << _LEVEL_BITS) - 1)) - _LEVEL_ZERO + 1
-        np.maximum.at(levels, keys[blind], above)
+        blind = np.flatnonzero(self.edges > since[self.edge_keys])
+        np.maximum.at(levels, self.edge_keys[blind], self.edge_levels[blind] + 1)
         return levels
 
     def in_order(self) -> "LevelSample":
@@ -175,7 +223,7 @@ class LevelSample:
         """What keeps this from being a sample that :meth:`absorb` could have made, if anything."""
         if (np.diff(self.edge_groups) <= 0).any():
             return "levels out of order"
-        if (self.edges <= cutoff[self.edge_groups >> _LEVEL_BITS]).any():
+        if (self.edges <= cutoff[self.edge_keys]).any():
             return "an edge that has expired"
         if (self.times <= cutoff[self.keys]).any():
             return "an element that has expired"
@@ -197,14 +245,13 @@ class LevelSample:
         edge_groups, edges = self.edge_groups, self.edges
         full = _full_groups(groups, self.capacity)
         if full.size:
-            # By group and time, within the groups that overflow.
-            slot = np.searchsorted(full, groups)
-            overflowing = np.flatnonzero(full[np.minimum(slot, full.size - 1)] == groups)
-            order = overflowing[np.argsort(times[overflowing])]
-            order = order[stable_order(slot[order])]
-            ends = np.cumsum(np.bincount(slot[order], minlength=full.size))
-            risen = times[order[ends - 1 - self.capacity]]
-            dropped = overflowing[times[overflowing] <= risen[slot[overflowing]]]
+            slot = _slots(groups, full)
+            overflowing = np.flatnonzero(slot >= 0)
+            slot = slot[overflowing]
+            times_there = times[overflowing]
+            ends = np.cumsum(np.bincount(slot, minlength=full.size))
+            risen = _sorted_times(slot, times_there, ends)[ends - 1 - self.capacity]
+            dropped = overflowing[times_there <= risen[slot]]
             keep = np.ones(groups.size, dtype=np.bool_)
             keep[dropped] = False
             groups, times, columns = _take(np.flatnonzero(keep), groups, times, columns)
@@ -224,6 +271,11 @@ class LevelSample:
         )
 
 
+def _level_of(groups: Int64Array) -> Int64Array:
+    levels: Int64Array = (groups & (2**_LEVEL_BITS - 1)) - _LEVEL_ZERO
+    return levels
+
+
 def _take(
     index: NDArray[np.intp], groups: Int64Array, times: Int64Array, columns: Columns
 ) -> tuple[Int64Array, Int64Array, Columns]:
@@ -239,6 +291,31 @@ def _full_groups(groups: Int64Array, capacity: int) -> Int64Array:
         return np.flatnonzero(np.bincount(groups - low) > capacity) + low
     distinct, counts = np.unique(groups, return_counts=True)
     return distinct[counts > capacity]
+
+
+def _slots(groups: Int64Array, full: Int64Array) -> Int64Array:
+    """Where each group stands in ``full`` (ascending), −1 where it does not."""
+    low, high = int(full[0]), int(full[-1])
+    if high - low < _DENSE:
+        table = np.full(high - low + 3, -1)
+        table[full - low + 1] = np.arange(full.size)
+        slots: Int64Array = table[np.clip(groups - (low - 1), 0, high - low + 2)]
+        return slots
+    slot = np.minimum(np.searchsorted(full, groups), full.size - 1)
+    return np.where(full[slot] == groups, slot, -1)
+
+
+def _sorted_times(slot: Int64Array, times: Int64Array, ends: Int64Array) -> Int64Array:
+    """Times by slot, then ascending. Sorting one number is much faster than sorting indices."""
+    first = int(times.min())
+    span = int(times.max()) - first + 1
+    if span * ends.size < 2**63:
+        packed = np.sort(slot * span + (times - first))
+        sizes = np.diff(ends, prepend=0)
+        unpacked: Int64Array = packed - np.repeat(np.arange(ends.size) * span - first, sizes)
+        return unpacked
+    order = np.argsort(times)
+    return times[order[stable_order(slot[order])]]
 
 
 def _most_recent(

@@ -58,6 +58,35 @@ def integers(
     return array.astype(np.int64, copy=False)
 
 
+def numbers(
+    values: object, name: str, least: float = -np.inf, most: float = np.inf
+) -> NDArray[np.float64]:
+    """One finite number in [least, most] (a 0-d array), or a column of them, as float64."""
+    if np.ndim(values) == 0 and not hasattr(values, "dtype"):  # type: ignore[arg-type]
+        if isinstance(values, bool) or not isinstance(values, int | float):
+            raise TypeError(f"{name} must be a number, got {_kind(values)}")
+        array = np.asarray(values, dtype=np.float64)
+    else:
+        array = column(values, name)
+        if array.dtype == object:
+            kinds = {type(value) for value in array}
+            bad = [each for each in kinds if each is bool or not issubclass(each, _NUMBERS)]
+            if bad:
+                raise TypeError(f"{name} must be numbers, got {bad[0].__name__}")
+        elif array.dtype.kind not in "iuf":
+            raise TypeError(f"{name} must be numbers, got {array.dtype}")
+        array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)].flat[0]}")
+    outside = (array < least) | (array > most)
+    if outside.any():
+        raise ValueError(f"{name} must be in [{least:g}, {most:g}], got {array[outside].flat[0]:g}")
+    return array
+
+
+_NUMBERS = (int, float, np.integer, np.floating)
+
+
 def column(values: object, name: str) -> NDArray[Any]:
     """Anything like a one-dimensional array, without silent conversions between kinds."""
     if isinstance(values, str | bytes | dict | set) or not (

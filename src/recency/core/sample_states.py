@@ -1,0 +1,328 @@
+"""States of many level samples as columns, and their bytes.
+
+A record is: whether anything was seen; then the extra numbers of the sketch; then, if anything was
+seen: the latest time; the number of edges, their levels (ascending, as steps) and how long before
+the latest time they lie; the number of levels with elements, those levels (as steps) and how many
+elements each has; the common divisor of all time differences; for each element, newest first within
+its level, the time to the next newer one of the level (the newest: to the latest time) over that
+divisor; and last the further columns, each in its own way.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recency.core.arrays import (
+    INT64_MIN,
+    BoolArray,
+    Int64Array,
+    UInt64Array,
+    cutoffs,
+    offsets,
+    run_lengths,
+    run_starts,
+)
+from recency.core.codec import RecordReader, RecordWriter, corrupt, unzigzag, zigzag
+from recency.core.level_sample import LevelSample, group_of
+
+_FIRST_TICK = INT64_MIN + 1
+_MOST_LEVEL = 2000  # in absolute value
+
+
+class ColumnCodec(Protocol):
+    """How one further column of the elements is written."""
+
+    dtype: Any
+
+    def write(
+        self, values: NDArray[Any], levels: Int64Array, counts: Int64Array, writer: RecordWriter
+    ) -> None:
+        """``values`` of all elements; ``counts`` elements per record."""
+        ...
+
+    def read(self, levels: Int64Array, counts: Int64Array, reader: RecordReader) -> NDArray[Any]:
+        """The inverse."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class SampleStates:
+    """One row per sketch of one configuration; the key of an element is its sketch."""
+
+    sample: LevelSample
+    seen: BoolArray
+    latest: Int64Array  # 0 where nothing was seen
+    extra: tuple[Int64Array, ...]  # non-negative
+
+
+def write_states(states: SampleStates, codecs: Sequence[ColumnCodec], writer: RecordWriter) -> None:
+    """Append the columns of all states to ``writer``."""
+    sample = states.sample.in_order()
+    size = states.seen.size
+    present = states.seen.astype(np.int64)
+    writer.scalar(present.view(np.uint64))
+    for column in states.extra:
+        writer.scalar(column.view(np.uint64))
+    writer.ragged(zigzag(states.latest)[states.seen], present)
+
+    edge_keys = sample.edge_keys
+    edge_counts = np.bincount(edge_keys, minlength=size)
+    writer.ragged(edge_counts[states.seen].view(np.uint64), present)
+    writer.ragged(zigzag(_steps(sample.edge_levels, edge_keys)), edge_counts)
+    writer.ragged(_since(sample.edges, states.latest[edge_keys]), edge_counts)
+
+    starts = run_starts(sample.groups)
+    level_counts = run_lengths(starts, sample.groups.size)
+    level_keys = sample.keys[starts]
+    levels_per_record = np.bincount(level_keys, minlength=size)
+    writer.ragged(levels_per_record[states.seen].view(np.uint64), present)
+    writer.ragged(zigzag(_steps(sample.levels[starts], level_keys)), levels_per_record)
+    writer.ragged(level_counts.view(np.uint64), levels_per_record)
+
+    keys = sample.keys
+    newer = np.empty(sample.times.size, dtype=np.int64)
+    newer[1:] = sample.times[:-1]
+    newer[starts] = states.latest[level_keys]
+    ages = _since(sample.times, newer)
+    counts = np.bincount(keys, minlength=size)
+    filled = counts > 0
+    divisor = np.zeros(size, dtype=np.uint64)
+    if ages.size:
+        divisor[filled] = np.gcd.reduceat(ages, offsets(counts)[:-1][filled])
+    divisor = np.maximum(divisor, np.uint64(1))
+    writer.ragged(divisor[filled], filled.astype(np.int64))
+    writer.ragged(ages // divisor[keys], counts)
+    for codec, column in zip(codecs, sample.columns, strict=True):
+        codec.write(column, sample.levels, counts, writer)
+
+
+def read_states(
+    empty: LevelSample,
+    window: int | None,
+    extras: int,
+    codecs: Sequence[ColumnCodec],
+    reader: RecordReader,
+) -> SampleStates:
+    """The inverse of :func:`write_states`; refuses what no stream leads to."""
+    name = reader.name
+    present = reader.integer(most=1)
+    seen = present > 0
+    extra = tuple(reader.integer() for _ in range(extras))
+    latest = np.zeros(reader.size, dtype=np.int64)
+    latest[seen] = reader.signed(present)
+    if (latest < _FIRST_TICK).any():
+        corrupt(name, "the latest time is out of range")
+
+    edge_counts = _scatter(reader.integers(present), seen)
+    edge_keys = np.repeat(np.arange(reader.size), edge_counts)
+    edge_levels = _levels(reader.signed(edge_counts), edge_keys, name)
+    edges = _before(reader.ragged(edge_counts), latest[edge_keys], name)
+
+    levels_per_record = _scatter(reader.integers(present), seen)
+    level_keys = np.repeat(np.arange(reader.size), levels_per_record)
+    levels = _levels(reader.signed(levels_per_record), level_keys, name)
+    level_counts = reader.integers(levels_per_record, most=empty.capacity)
+    if (level_counts < 1).any():
+        corrupt(name, "a level without elements")
+    counts = np.bincount(level_keys, level_counts, reader.size).astype(np.int64)
+    filled = counts > 0
+    divisor = np.ones(reader.size, dtype=np.uint64)
+    divisor[filled] = reader.ragged(filled.astype(np.int64))
+    steps = reader.ragged(counts)
+    keys = np.repeat(np.arange(reader.size), counts)
+    group_start = np.repeat(offsets(level_counts)[:-1], level_counts)
+    ages = _running_ages(steps, divisor[keys], group_start, name)
+    times = _before(ages, latest[keys], name)
+    element_levels = np.repeat(levels, level_counts)
+    columns = tuple(codec.read(element_levels, counts, reader) for codec in codecs)
+    sample = LevelSample(
+        empty.capacity,
+        empty.distinct,
+        group_of(keys, element_levels),
+        times,
+        columns,
+        group_of(edge_keys, edge_levels),
+        edges,
+    )
+    flaw = sample.flaw(cutoffs(latest, window))
+    if flaw:
+        corrupt(name, flaw)
+    return SampleStates(sample, seen, latest, extra)
+
+
+def _scatter(values: Int64Array, where: BoolArray) -> Int64Array:
+    out = np.zeros(where.size, dtype=np.int64)
+    out[where] = values
+    return out
+
+
+def _steps(levels: Int64Array, keys: Int64Array) -> Int64Array:
+    """Differences between successive levels of a key; the first as it is."""
+    steps = np.diff(levels, prepend=0)
+    first = run_starts(keys)
+    steps[first] = levels[first]
+    return steps
+
+
+def _levels(steps: Int64Array, keys: Int64Array, name: str) -> Int64Array:
+    if (np.abs(np.clip(steps, -(2**62), 2**62)) > 2 * _MOST_LEVEL).any():
+        corrupt(name, "a level out of range")
+    running = np.cumsum(steps)
+    first = run_starts(keys)
+    before = np.repeat((running - steps)[first], run_lengths(first, keys.size))
+    levels: Int64Array = running - before
+    is_first = np.zeros(keys.size, dtype=np.bool_)
+    is_first[first] = True
+    if (np.abs(levels) > _MOST_LEVEL).any() or (steps[~is_first] <= 0).any():
+        corrupt(name, "levels out of order")
+    return levels
+
+
+def _since(times: Int64Array, later: Int64Array) -> UInt64Array:
+    """later − times, exact as unsigned numbers."""
+    return later.view(np.uint64) - times.view(np.uint64)
+
+
+def _before(ages: UInt64Array, latest: Int64Array, name: str) -> Int64Array:
+    """latest − ages, where that is a time."""
+    if (ages > latest.view(np.uint64) - np.int64(_FIRST_TICK).view(np.uint64)).any():
+        corrupt(name, "times out of range")
+    times: UInt64Array = latest.view(np.uint64) - ages
+    return times.view(np.int64)
+
+
+def _running_ages(
+    steps: UInt64Array, divisor: UInt64Array, group_start: Int64Array, name: str
+) -> UInt64Array:
+    """Sums of the steps of a group up to each element; refuses sums that do not fit."""
+    if (divisor == 0).any() or (steps > np.uint64(2**64 - 1) // np.maximum(divisor, 1)).any():
+        corrupt(name, "times out of range")
+    steps = steps * divisor
+    running = np.append(np.uint64(0), np.cumsum(steps))  # may wrap; differences do not mind
+    ages: UInt64Array = running[1:] - running[group_start]
+    inner = group_start != np.arange(group_start.size)
+    if (ages[inner] < steps[inner]).any():  # it did wrap within a group
+        corrupt(name, "times out of range")
+    return ages
+
+
+class IdentityCodec:
+    """Identities of items: 56 bits of their hash, fewer on high levels."""
+
+    dtype = np.uint64
+
+    def write(
+        self, values: NDArray[Any], levels: Int64Array, counts: Int64Array, writer: RecordWriter
+    ) -> None:
+        """As they are."""
+        writer.ragged(values, counts)
+
+    def read(self, levels: Int64Array, counts: Int64Array, reader: RecordReader) -> NDArray[Any]:
+        """As they are, if they fit their level."""
+        values = reader.ragged(counts)
+        if (values > most_identity(levels)).any():
+            corrupt(reader.name, "an identity out of range")
+        return values
+
+
+def identities(hashes: UInt64Array, levels: Int64Array) -> UInt64Array:
+    """What is kept of a hash: its lowest 56 bits above those that the level gives away."""
+    return (hashes >> levels.view(np.uint64) >> np.uint64(1)) & np.uint64(2**56 - 1)
+
+
+def most_identity(levels: Int64Array) -> UInt64Array:
+    """The largest identity at each level."""
+    bits = np.clip(63 - levels, 0, 56).astype(np.uint64)
+    return (np.uint64(1) << bits) - np.uint64(1)
+
+
+class NumberCodec:
+    """Floats: as integers where all of a record are, else by their bits, trailing zeros first."""
+
+    dtype = np.float64
+
+    def write(
+        self, values: NDArray[Any], levels: Int64Array, counts: Int64Array, writer: RecordWriter
+    ) -> None:
+        """A flag for each record, then the numbers."""
+        owners = np.repeat(np.arange(counts.size), counts)
+        small = np.abs(values) < 2.0**53
+        whole = small & (np.where(small, values, 0.5) % 1 == 0) & ~_is_minus_zero(values)
+        as_integers = np.bincount(owners, ~whole, counts.size) == 0
+        writer.scalar(as_integers.astype(np.uint64))
+        integers = zigzag(np.where(whole, values, 0).astype(np.int64))
+        bits = values.view(np.uint64).byteswap()
+        writer.ragged(np.where(as_integers[owners], integers, bits), counts)
+
+    def read(self, levels: Int64Array, counts: Int64Array, reader: RecordReader) -> NDArray[Any]:
+        """Finite numbers only."""
+        as_integers = reader.integer(most=1) > 0
+        numbers = reader.ragged(counts)
+        owners = np.repeat(np.arange(counts.size), counts)
+        from_bits = numbers.byteswap().view(np.float64)
+        values = np.where(as_integers[owners], unzigzag(numbers).astype(np.float64), from_bits)
+        if not np.isfinite(values).all():
+            corrupt(reader.name, "a number that is not finite")
+        return values
+
+
+def _is_minus_zero(values: NDArray[Any]) -> BoolArray:
+    is_minus_zero: BoolArray = (values == 0) & np.signbit(values)
+    return is_minus_zero
+
+
+class ItemCodec:
+    """Items as they came: integers, strings, bytes."""
+
+    dtype = object
+
+    def write(
+        self, values: NDArray[Any], levels: Int64Array, counts: Int64Array, writer: RecordWriter
+    ) -> None:
+        """A kind for each element; integers; lengths and bytes of the others."""
+        kinds = np.array([_kind(item) for item in values], dtype=np.int64)
+        texts = [
+            item.encode("utf-8", "surrogatepass") if isinstance(item, str) else item
+            for item in values[kinds > 0]
+        ]
+        lengths = np.array([len(text) for text in texts], dtype=np.int64)
+        owners = np.repeat(np.arange(counts.size), counts)
+        text_owners = owners[kinds > 0]
+        writer.ragged(kinds.view(np.uint64), counts)
+        integers = values[kinds == 0].astype(np.int64)
+        writer.ragged(zigzag(integers), np.bincount(owners[kinds == 0], minlength=counts.size))
+        writer.ragged(lengths.view(np.uint64), np.bincount(text_owners, minlength=counts.size))
+        data = np.frombuffer(b"".join(texts), dtype=np.uint8).astype(np.uint64)
+        per_record = np.bincount(text_owners, lengths, counts.size).astype(np.int64)
+        writer.ragged(data, per_record)
+
+    def read(self, levels: Int64Array, counts: Int64Array, reader: RecordReader) -> NDArray[Any]:
+        """The inverse."""
+        kinds = reader.integers(counts, most=2)
+        owners = np.repeat(np.arange(counts.size), counts)
+        text_counts = np.bincount(owners[kinds > 0], minlength=counts.size)
+        integers = reader.signed(counts - text_counts)
+        lengths = reader.integers(text_counts, most=2**31)
+        text_owners = owners[kinds > 0]
+        per_record = np.bincount(text_owners, lengths, counts.size).astype(np.int64)
+        data = reader.integers(per_record, most=255).astype(np.uint8).tobytes()
+        ends = np.cumsum(lengths)
+        items = np.empty(kinds.size, dtype=object)
+        items[kinds == 0] = integers.tolist()
+        texts = np.empty(lengths.size, dtype=object)
+        text_kinds = kinds[kinds > 0]
+        for i, (begin, end) in enumerate(zip(ends - lengths, ends, strict=True)):
+            text = data[begin:end]
+            try:
+                texts[i] = text.decode("utf-8", "surrogatepass") if text_kinds[i] == 1 else text
+            except UnicodeDecodeError:
+                corrupt(reader.name, "a string that is not UTF-8")
+        items[kinds > 0] = texts
+        return items
+
+
+def _kind(item: object) -> int:
+    return 1 if isinstance(item, str) else 2 if isinstance(item, bytes) else 0

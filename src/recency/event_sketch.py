@@ -1,0 +1,136 @@
+"""Sketches that sample *events*: every event counts, and draws a coin of its own.
+
+The coin is a hash of the seed, the ``stream``, the running index of the event in this sketch, its
+value and its time; or of the event's ``id`` if one is given (ids make the coin only: events with
+equal ids still count twice). Without the index two events with equal value and time would share a
+coin, and the independence that the error bounds rest on would be gone. Without ``stream``, sketches
+that are built side by side would draw the same coins for the same indices, and errors would add up
+instead of averaging out.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recency.core import validate
+from recency.core.arrays import UInt64Array
+from recency.core.hashing import hash_integers, hash_items, hash_rows
+from recency.core.sample_states import ColumnCodec, NumberCodec
+from recency.sample_sketch import SampleSketch
+from recency.timeunit import to_tick, to_ticks
+from recency.windowed import Time
+
+_ROWS = 4096  # single updates that wait as they came
+MOST_VALUE = 2.0**960  # sums of fewer than 2⁶³ of them are finite
+
+
+class EventSketch(SampleSketch):
+    """A level sample of events with a number each, and the state (stream, index) of its coins."""
+
+    _distinct = False
+    _pending_columns = 3  # coin, time, value
+    _least_value: ClassVar[float]
+
+    def _begin(self, stream: int) -> None:
+        self._start()
+        self._stream = validate.integer(stream, "stream", 0)
+
+    def _start(self) -> None:
+        super()._start()
+        self._stream = 0
+        self._index = 0
+        self._rows: list[tuple[float, int, Any]] = []
+
+    def _codecs(self) -> Sequence[ColumnCodec]:
+        return [NumberCodec()]
+
+    def _extra(self) -> tuple[int, ...]:
+        return self._stream, self._index
+
+    def _set_extra(self, extra: Sequence[int]) -> None:
+        self._stream, self._index = extra
+
+    @classmethod
+    def _merged_extra(cls, extras: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        streams, indices = zip(*extras, strict=True)
+        return min(streams), min(sum(indices), 2**63 - 1)
+
+    def empty_like(self, merge_levels: int = 0, stream: int | None = None) -> Self:
+        """A new sketch of the same configuration, of this or another ``stream``."""
+        empty = super().empty_like()
+        empty._stream = self._stream if stream is None else validate.integer(stream, "stream", 0)
+        return empty
+
+    # --- update ---
+
+    def _update(self, value: Any, at: Time | None, id: Any) -> None:
+        number = float(validate.numbers(value, "value", self._least_value, MOST_VALUE)[()])
+        tick = to_tick(at, self.config.unit)
+        if id is not None:
+            hash_items(id, 0, "id")
+        self._rows.append((number, tick, id))
+        self._latest = tick if self._latest is None else max(self._latest, tick)
+        self._settled = False
+        if len(self._rows) >= _ROWS:
+            self._buffer_rows()
+
+    def _update_many(self, value: Any, at: Any, id: Any) -> None:
+        values = validate.numbers(value, "value", self._least_value, MOST_VALUE)
+        ticks = to_ticks(at, self.config.unit)
+        columns: dict[str, NDArray[Any]] = {"value": values, "at": ticks}
+        coins = None
+        if id is not None:
+            coins = hash_items(id, self.config.seed, "id")
+            is_scalar = isinstance(id, str | bytes) or np.ndim(id) == 0
+            columns["id"] = coins.reshape(()) if is_scalar else coins
+        size = validate.common_length(columns)
+        if size:
+            self._buffer_rows()
+            self._buffer(np.broadcast_to(values, size), np.broadcast_to(ticks, size), coins)
+
+    def _buffer(
+        self, values: NDArray[np.float64], ticks: NDArray[np.int64], coins: UInt64Array | None
+    ) -> None:
+        size = values.size
+        values = np.ascontiguousarray(values)
+        bits = values.view(np.int64)
+        if coins is None:
+            index = np.arange(self._index, self._index + size)
+            seed = int(hash_integers(np.array([self._stream]), self.config.seed)[0])
+            coins = hash_rows(seed, index, bits, np.ascontiguousarray(ticks))
+        newest = int(ticks.max())
+        self._index += size
+        kept = self._counts(values)
+        if kept is not None:
+            coins = np.broadcast_to(coins, size)[kept]
+            ticks, bits, size = ticks[kept], bits[kept], int(kept.sum())
+        self._add([coins.view(np.int64), ticks, bits], newest, size)
+
+    def _counts(self, values: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+        """Which values can ever contribute; None if all do."""
+        return None
+
+    def _buffer_rows(self) -> None:
+        """Work off single updates in runs that have ids, or have none."""
+        rows, self._rows = self._rows, []
+        begin = 0
+        while begin < len(rows):
+            has_id = rows[begin][2] is not None
+            end = begin
+            while end < len(rows) and (rows[end][2] is not None) == has_id:
+                end += 1
+            values, ticks, ids = zip(*rows[begin:end], strict=True)
+            coins = hash_items(list(ids), self.config.seed, "id") if has_id else None
+            self._buffer(np.array(values), np.array(ticks, dtype=np.int64), coins)
+            begin = end
+
+    def _settle(self) -> None:
+        self._buffer_rows()
+        super()._settle()
+
+    def __repr__(self) -> str:
+        """Class, guarantee, window, what was seen, bytes."""
+        seen = f"{self._index + len(self._rows)} events, latest={self._latest}"
+        return self._description(seen)

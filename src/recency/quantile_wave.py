@@ -1,0 +1,211 @@
+"""Quantiles over asynchronous streams (Xu, Tirthapura & Busch 2008, §3, §5)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recency.core import validate
+from recency.core.arrays import Int64Array
+from recency.core.level_sample import NO_LEVEL, Columns, group_of, levels_of_items
+from recency.core.sizing import capacity_for_ranks, count_interval, rank_error_for, rank_margin
+from recency.estimate import Estimate
+from recency.event_sketch import MOST_VALUE, EventSketch
+from recency.timeunit import UNITS, to_duration
+from recency.windowed import Duration, Time
+
+
+@dataclass(frozen=True)
+class QuantileWaveConfig:
+    """Configuration of a quantile wave; ``window`` in ticks."""
+
+    window: int | None
+    rank_error: float
+    confidence: float
+    capacity: int
+    seed: int
+    unit: str | None
+
+
+class QuantileWave(EventSketch):
+    """Median, any quantile, and ranks over any recent window of a stream in any order.
+
+    **Guarantee.** With probability ``confidence`` the rank of *every* quantile of a window is off
+    by at most ``rank_error`` of its size, all of them at once; exact while nothing in reach was
+    discarded. Intervals are in the unit of the values.
+
+    **Cost.** ``capacity`` is 18 190 at the defaults (rank_error 0.01); about
+    log₂(events / capacity) levels of so many values are kept.
+
+    **Merging** is exact. Sketches that are built side by side need different ``stream`` numbers, or
+    ids; see :class:`~recency.SumWave`.
+
+    **Time.** Late events count where they belong. Windows are half-open, (now − window, now].
+
+    The quantile q of n values is the smallest value that at least q·n of them do not exceed.
+
+    Parameters
+    ----------
+    window
+        The largest window that may be asked, in ticks or as a duration (with ``unit``); None for
+        no bound.
+    rank_error, confidence
+        In (0, 1).
+    stream
+        Tells apart sketches that are built side by side and merged later.
+    capacity
+        Events per level; None for what ``rank_error`` and ``confidence`` need.
+    seed
+        Sketches with different seeds do not merge.
+    unit
+        None (plain integers), ``"s"``, ``"ms"`` or ``"us"`` since 1970.
+
+    Examples
+    --------
+    >>> from recency import QuantileWave
+    >>> latency = QuantileWave(window=1000, rank_error=0.05)
+    >>> latency.update_many([n * 7919 % 100_000 for n in range(100_000)], at=range(100_000))
+    >>> answer = latency.query(0.5)
+    >>> 45_000 <= float(answer) <= 55_000
+    True
+
+    References
+    ----------
+    Xu, Tirthapura & Busch, *Sketching Asynchronous Data Streams over Sliding Windows*, Distributed
+    Computing 2008, §3, §5. Massart, *The Tight Constant in the Dvoretzky–Kiefer–Wolfowitz
+    Inequality*, 1990.
+    """
+
+    family = 5
+    config: QuantileWaveConfig
+    config_class = QuantileWaveConfig
+    _least_value = -MOST_VALUE
+
+    def __init__(
+        self,
+        window: Duration | None = None,
+        rank_error: float = 0.01,
+        confidence: float = 0.95,
+        stream: int = 0,
+        *,
+        capacity: int | None = None,
+        seed: int = 0,
+        unit: Literal["s", "ms", "us"] | None = None,
+    ) -> None:
+        validate.one_of(unit, "unit", UNITS)
+        error = validate.fraction(rank_error, "rank_error")
+        sure = validate.fraction(confidence, "confidence")
+        self.config = QuantileWaveConfig(
+            None if window is None else to_duration(window, unit),
+            error,
+            sure,
+            capacity_for_ranks(error, 1 - sure)
+            if capacity is None
+            else validate.integer(capacity, "capacity", 1, 2**31),
+            validate.integer(seed, "seed"),
+            unit,
+        )
+        self._begin(stream)
+
+    def update(self, value: float, *, at: Time, id: Any = None) -> None:
+        """See a number at a time; ``id`` (int, str or bytes), if given, makes the coin."""
+        self._update(value, at, id)
+
+    def update_many(self, value: Any, *, at: Any, id: Any = None) -> None:
+        """:meth:`update` for arrays; a scalar goes with all elements of the others."""
+        self._update_many(value, at, id)
+
+    def _elements(self, columns: Sequence[Int64Array]) -> tuple[Int64Array, Int64Array, Columns]:
+        coins, times, bits = columns
+        levels = levels_of_items(coins.view(np.uint64))
+        return group_of(0, levels), times, (bits.view(np.float64),)
+
+    @property
+    def guarantee(self) -> float:
+        """The rank error kept with probability ``confidence``."""
+        config = self.config
+        if config.capacity == capacity_for_ranks(config.rank_error, 1 - config.confidence):
+            return config.rank_error
+        return rank_error_for(config.capacity, 1 - config.confidence)
+
+    def query(
+        self, q: float = 0.5, window: Duration | None = None, now: Time | None = None
+    ) -> Estimate:
+        """The value of rank ``q`` in (now − window, now]; the median by default."""
+        answer = self.quantiles([q], window, now)
+        return Estimate(
+            float(answer.value[0]),
+            float(answer.lower[0]),
+            float(answer.upper[0]),
+            answer.confidence,
+        )
+
+    def quantiles(
+        self, qs: Any, window: Duration | None = None, now: Time | None = None
+    ) -> Estimate:
+        """Several quantiles; the confidence is that all intervals hold at once."""
+        ranks = validate.numbers(qs, "q", 0, 1)
+        values, margin = self._sorted_sample(window, now)
+        if not values.size:
+            raise ValueError("a quantile needs values, and the window has none")
+        return Estimate(
+            _at_rank(values, ranks),
+            _at_rank(values, ranks - margin),
+            _at_rank(values, ranks + margin),
+            self.config.confidence if margin else 1.0,
+        )
+
+    def rank(
+        self, value: float, window: Duration | None = None, now: Time | None = None
+    ) -> Estimate:
+        """The share of the window's values that do not exceed ``value``, in [0, 1]."""
+        number = float(validate.numbers(value, "value", -MOST_VALUE, MOST_VALUE)[()])
+        values, margin = self._sorted_sample(window, now)
+        if not values.size:
+            raise ValueError("a rank needs values, and the window has none")
+        share = float(np.searchsorted(values, number, side="right") / values.size)
+        return Estimate(
+            share,
+            max(0.0, share - margin),
+            min(1.0, share + margin),
+            self.config.confidence if margin else 1.0,
+        )
+
+    def count(self, window: Duration | None = None, now: Time | None = None) -> Estimate:
+        """The number of events in (now − window, now]."""
+        since = self._since(window, now)
+        if self._latest is None:
+            return Estimate(0.0, 0.0, 0.0)
+        level, present, sampled = self._window_sample(since)
+        n, seen = int(sampled.sum()), float(present.size)
+        if level == NO_LEVEL:
+            return Estimate(seen, seen, seen)
+        scale = 2.0**level
+        lower, upper = count_interval(n, self.config.confidence)
+        return Estimate(
+            max(n * scale, seen),
+            max(lower * scale, seen),
+            max(upper * scale, seen),
+            self.config.confidence,
+        )
+
+    def _sorted_sample(
+        self, window: Duration | None, now: Time | None
+    ) -> tuple[NDArray[np.float64], float]:
+        """The sampled values of the window in order, and how far their ranks may be off."""
+        since = self._since(window, now)
+        if self._latest is None:
+            return np.empty(0), 0.0
+        level, present, sampled = self._window_sample(since)
+        values = np.sort(self._sample.columns[0][present[sampled]])
+        if level == NO_LEVEL or not values.size:
+            return values, 0.0
+        return values, rank_margin(values.size, self.config.confidence)
+
+
+def _at_rank(values: NDArray[np.float64], ranks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The smallest values that at least the given shares do not exceed."""
+    index = np.ceil(ranks * values.size).astype(np.int64) - 1
+    return values[np.clip(index, 0, values.size - 1)]

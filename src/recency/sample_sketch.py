@@ -1,0 +1,197 @@
+"""What sketches on a level sample have in common: a buffer, a clock, exact merging, bytes."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recency.core.arrays import Int64Array
+from recency.core.codec import RecordReader, RecordWriter, corrupt
+from recency.core.level_sample import Columns, LevelSample
+from recency.core.sample_states import ColumnCodec, SampleStates, read_states, write_states
+from recency.pending import Pending
+from recency.windowed import WindowedSketch
+
+_LEAST_FLUSH = 1 << 17
+_BLOCK = 1 << 13  # rows looked at in one pass: temporaries that stay in the cache
+_ABSORB = 1 << 14  # survivors collected, at least, before the sample takes them in
+
+
+class SampleSketch(WindowedSketch):
+    """A sketch whose state is a level sample of one key, and a clock.
+
+    Times may come in any order, and merging is exact: the state is a function of the set of
+    elements (see :mod:`recency.core.level_sample`).
+    """
+
+    merge_law = "exact"
+    _distinct: ClassVar[bool]
+    _pending_columns: ClassVar[int]
+
+    def _start(self) -> None:
+        self._latest = None
+        self._sample = LevelSample.empty(
+            self.config.capacity, self._distinct, [codec.dtype for codec in self._codecs()]
+        )
+        self._pending = Pending(columns=self._pending_columns)
+        self._settled = True
+
+    # --- to be written by each sketch ---
+
+    def _codecs(self) -> Sequence[ColumnCodec]:
+        """How the further columns of the elements are written."""
+        raise NotImplementedError
+
+    def _elements(self, columns: Sequence[Int64Array]) -> tuple[Int64Array, Int64Array, Columns]:
+        """Groups, times and further columns of rows that waited."""
+        raise NotImplementedError
+
+    def _extra(self) -> tuple[int, ...]:
+        """Further numbers of the state, at least 0."""
+        return ()
+
+    def _set_extra(self, extra: Sequence[int]) -> None:
+        """Take them back."""
+
+    @classmethod
+    def _check(cls, prototype: Self, states: SampleStates) -> str | None:
+        """What is wrong with states that were read, if anything."""
+        return None
+
+    # --- update ---
+
+    def _add(self, columns: Sequence[Any], newest: int, size: int) -> None:
+        """Buffer ``size`` checked rows, or work them in if there are many."""
+        room = self._room()
+        if self._pending.size + size > room:
+            self._settle()
+        self._latest = newest if self._latest is None else max(self._latest, newest)
+        self._settled = False
+        if size < room:
+            self._pending.add_block(*columns, size=size)
+        else:
+            self._work_in([np.broadcast_to(column, size) for column in columns])
+            self._settled = True
+
+    def _room(self) -> int:
+        return max(_LEAST_FLUSH, 2 * self._sample.times.size)
+
+    def _settle(self) -> None:
+        """Work in what waits and let old elements expire; when makes no difference."""
+        if not self._settled:
+            self._work_in(self._pending.take())
+            self._settled = True
+
+    def _work_in(self, columns: Sequence[Int64Array]) -> None:
+        """Last rows first: mostly they are the newest, and raise the edges that thin the rest."""
+        cutoff = self._cutoff()
+        survivors: list[tuple[Int64Array, Int64Array, Columns]] = []
+        waiting = 0
+        end = columns[0].size
+        while end > 0:
+            begin = max(0, end - _BLOCK)
+            groups, times, further = self._elements([column[begin:end] for column in columns])
+            kept = self._sample.may_be_kept(groups, times) & (times > cutoff[0])
+            if not kept.all():
+                index = np.flatnonzero(kept)
+                groups, times = groups[index], times[index]
+                further = tuple(column[index] for column in further)
+            survivors.append((groups, times, further))
+            waiting += groups.size
+            if waiting >= max(_ABSORB, self._sample.times.size // 2):
+                self._absorb(survivors, cutoff)
+                survivors, waiting = [], 0
+            end = begin
+        self._absorb(survivors, cutoff)
+
+    def _absorb(
+        self, blocks: list[tuple[Int64Array, Int64Array, Columns]], cutoff: Int64Array
+    ) -> None:
+        none = LevelSample.empty(0, False, [column.dtype for column in self._sample.columns])
+        blocks = [*blocks, (none.groups, none.times, none.columns)]
+        groups, times, further = zip(*blocks, strict=True)
+        self._sample = self._sample.absorb(
+            np.concatenate(groups),
+            np.concatenate(times),
+            tuple(np.concatenate(column) for column in zip(*further, strict=True)),
+            cutoff,
+        )
+
+    # --- questions ---
+
+    def _window_sample(self, since: int) -> tuple[int, NDArray[np.intp], NDArray[np.bool_]]:
+        """ℓ, the elements of the window that are present, and which of them are of the sample."""
+        self._settle()
+        level = int(self._sample.query_levels(np.array([since]))[0])
+        present = np.flatnonzero(self._sample.times > since)
+        return level, present, self._sample.levels[present] >= level
+
+    # --- merge ---
+
+    def copy(self) -> Self:
+        """An independent sketch in the same state."""
+        twin = self.empty_like()
+        twin._become(self)
+        return twin
+
+    def _become(self, other: Self) -> None:
+        # Samples are values: sharing one is as good as copying it.
+        other._settle()
+        self._sample, self._latest = other._sample, other._latest
+        self._set_extra(other._extra())
+        self._pending, self._settled = Pending(columns=self._pending_columns), True
+
+    @classmethod
+    def _merged(cls, sketches: Sequence[Self]) -> Self:
+        merged = sketches[0].empty_like()
+        for sketch in sketches:
+            sketch._settle()
+        merged._latest = max(s._latest for s in sketches if s._latest is not None)
+        merged._sample = LevelSample.merge([s._sample for s in sketches], merged._cutoff())
+        merged._set_extra(cls._merged_extra([sketch._extra() for sketch in sketches]))
+        return merged
+
+    @classmethod
+    def _merged_extra(cls, extras: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        return ()
+
+    # --- bytes ---
+
+    @classmethod
+    def _write(cls, sketches: Sequence[Self], writer: RecordWriter) -> None:
+        for sketch in sketches:
+            sketch._settle()
+        samples = [sketch._sample for sketch in sketches]
+        latest = np.array([sketch._latest or 0 for sketch in sketches], dtype=np.int64)
+        extras = np.array([sketch._extra() for sketch in sketches], dtype=np.int64)
+        states = SampleStates(
+            LevelSample.side_by_side(samples),
+            np.array([sketch._latest is not None for sketch in sketches]),
+            latest,
+            tuple(np.ascontiguousarray(extras.reshape(len(sketches), -1).T)),
+        )
+        write_states(states, sketches[0]._codecs(), writer)
+
+    @classmethod
+    def _read(cls, prototype: Self, reader: RecordReader) -> list[Self]:
+        states = read_states(
+            prototype._sample,
+            prototype.config.window,
+            len(prototype._extra()),
+            prototype._codecs(),
+            reader,
+        )
+        flaw = cls._check(prototype, states)
+        if flaw:
+            corrupt(cls.__name__, flaw)
+        sketches = []
+        for i, sample in enumerate(states.sample.split(reader.size)):
+            sketch = cls.__new__(cls)
+            sketch.config = prototype.config
+            sketch._start()
+            sketch._sample = sample
+            sketch._latest = int(states.latest[i]) if states.seen[i] else None
+            sketch._set_extra([int(column[i]) for column in states.extra])
+            sketches.append(sketch)
+        return sketches
