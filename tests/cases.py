@@ -1,9 +1,18 @@
 """Every exported sketch as a case of the law suite."""
 
+import math
+
 import numpy as np
 from hypothesis import strategies as st
 
-from recency import DeterministicWave, ExponentialHistogram
+from recency import (
+    DeterministicWave,
+    ExponentialHistogram,
+    NthRecentWave,
+    QuantileWave,
+    RandomizedWave,
+    SumWave,
+)
 from recency.testing import SketchCase
 
 
@@ -21,13 +30,17 @@ def _ordered_events(most_value):
     return steps.map(accumulate)
 
 
+def _latest(events):
+    return max(event["at"] for event in events)
+
+
 def _window_questions(largest):
     """Windows that begin one tick before, at, and after each event, now and a little later."""
 
     def questions(events):
         asked = [{}, {"window": 1}, {"window": largest}]
         if events:
-            latest = events[-1]["at"]
+            latest = _latest(events)
             starts = {event["at"] + shift for event in events for shift in (-1, 0, 1)}
             for now in (latest, latest + 3):
                 widths = sorted({now - start for start in starts})
@@ -37,13 +50,16 @@ def _window_questions(largest):
     return questions
 
 
+def _in_window(events, question, largest):
+    if not events:
+        return []
+    start = question.get("now", _latest(events)) - question.get("window", largest)
+    return [event for event in events if start < event["at"]]
+
+
 def _window_sum(largest):
     def exact(events, question):
-        if not events:
-            return 0
-        now = question.get("now", events[-1]["at"])
-        start = now - question.get("window", largest)
-        return sum(event["value"] for event in events if start < event["at"] <= now)
+        return math.fsum(event["value"] for event in _in_window(events, question, largest))
 
     return exact
 
@@ -189,4 +205,250 @@ def _window_cases(cls):
     )
 
 
-CASES = [case for cls in (ExponentialHistogram, DeterministicWave) for case in _window_cases(cls)]
+def _any_order(**columns):
+    """Short streams in any order, with late events, ties and repetitions."""
+    event = st.fixed_dictionaries({**columns, "at": st.integers(0, 120)})
+    return st.lists(event, max_size=80)
+
+
+def _with_ids(events):
+    return [{**event, "id": f"event {i}"} for i, event in enumerate(events)]
+
+
+def _sample_stream(values, **more):
+    def stream(size):
+        rng = np.random.default_rng(11)
+        columns = {**values(rng, size), "at": rng.permutation(size) // 3}
+        return {**columns, **{name: make(size) for name, make in more.items()}}
+
+    return stream
+
+
+def _varied(make, **other):
+    return {
+        name: (lambda name=name, value=value: make(**{name: value}))
+        for name, value in other.items()
+    }
+
+
+_BAD_SAMPLE_TIMES = [
+    *[("update", {"at": bad}, TypeError) for bad in NOT_INTEGERS],
+    ("update", {"at": 2**63}, ValueError),
+    ("update_many", {"at": [1, None]}, TypeError),
+    ("update_many", {"at": [1, 2**63]}, ValueError),
+    ("update_many", {"at": [[1], [2]]}, ValueError),
+]
+_NOT_ITEMS = [None, True, 1.5, 2**63, -(2**63) - 1, [1], {"a"}, object()]
+
+
+def _with(arguments, bad):
+    return [(method, {**arguments, **each}, error) for method, each, error in bad]
+
+
+def _randomized_cases():
+    def make(**other):
+        settings = {"window": 60, "relative_error": 0.3, "capacity": 8, **other}
+        return RandomizedWave(**settings)
+
+    varied = _varied(
+        make,
+        window=61,
+        relative_error=0.31,
+        confidence=0.9,
+        keep_items=True,
+        capacity=9,
+        seed=1,
+        unit="s",
+    )
+    bad = [
+        *[("update", {"item": item, "at": 1}, (TypeError, ValueError)) for item in _NOT_ITEMS],
+        *[
+            ("update_many", {"item": [1, item], "at": [1, 2]}, (TypeError, ValueError))
+            for item in _NOT_ITEMS
+        ],
+        ("update_many", {"item": [1.0, 2.0], "at": [1, 2]}, TypeError),
+        ("update_many", {"item": np.array([True]), "at": [1]}, TypeError),
+        ("update_many", {"item": [1, 2, 3], "at": [1, 2]}, ValueError),
+        *_with({"item": 1}, _BAD_SAMPLE_TIMES),
+    ]
+
+    def distinct(events, question):
+        return len({event["item"] for event in _in_window(events, question, 60)})
+
+    common = {
+        "questions": _window_questions(60),
+        "exact": distinct,
+        "bad_updates": bad,
+        "ignores_duplicates": True,
+        "most_bytes": 4000,
+    }
+    yield SketchCase(
+        name="RandomizedWave-integers",
+        make=make,
+        events=_any_order(item=st.integers(0, 40)),
+        stream=_sample_stream(lambda rng, size: {"item": rng.integers(0, size + 1, size)}),
+        varied=varied,
+        **common,
+    )
+
+    def keeping(**other):
+        return make(**{"keep_items": True, **other})
+
+    mixed = st.integers(-3, 3) | st.text(max_size=3) | st.binary(max_size=3)
+    yield SketchCase(
+        name="RandomizedWave-kept-items",
+        make=keeping,
+        events=_any_order(item=mixed),
+        stream=_sample_stream(
+            lambda rng, size: {"item": [f"item {i}" for i in rng.integers(0, size + 1, size)]}
+        ),
+        varied={
+            **_varied(
+                keeping,
+                window=61,
+                relative_error=0.31,
+                confidence=0.9,
+                capacity=9,
+                seed=1,
+                unit="s",
+            ),
+            "keep_items": make,
+        },
+        **{**common, "most_bytes": 8000},
+    )
+
+
+_COIN_ORDER = "without ids the coin of an event depends on its index, so on the order of arrival"
+_COIN_TIME = "without ids the coin of an event depends on its time"
+_BAD_NUMBERS = [True, None, "1", float("nan"), float("inf"), [1], 1j]
+
+
+def _event_case(name, make, settings, values, exact, questions, bad_values, ids, **other):
+    bad = [
+        *[("update", {"value": v, "at": 1}, (TypeError, ValueError)) for v in bad_values],
+        *[
+            ("update_many", {"value": [1, v], "at": [1, 2]}, (TypeError, ValueError))
+            for v in bad_values
+        ],
+        ("update_many", {"value": [1, 2, 3], "at": [1, 2]}, ValueError),
+        ("update_many", {"value": 1, "at": [1, 2], "id": [1]}, ValueError),
+        ("update_many", {"value": 1, "at": [1, 2], "id": [1, 1.5]}, TypeError),
+        ("update", {"value": 1, "at": 1, "id": 1.5}, TypeError),
+        *_with({"value": 1}, _BAD_SAMPLE_TIMES),
+    ]
+    events = _any_order(value=values)
+    id_column = {"id": np.arange} if ids else {}
+    exceptions = (
+        {}
+        if ids
+        else {
+            "order_does_not_matter": _COIN_ORDER,
+            "merging_equals_one_pass": _COIN_ORDER,
+            "shifting_all_times_shifts_nothing_else": _COIN_TIME,
+        }
+    )
+    return SketchCase(
+        name=f"{name}-{'ids' if ids else 'indices'}",
+        make=make,
+        events=events.map(_with_ids) if ids else events,
+        questions=questions,
+        exact=exact,
+        stream=_sample_stream(
+            lambda rng, size: {"value": rng.integers(0, 1000, size) / 8}, **id_column
+        ),
+        varied=_varied(make, window=61, confidence=0.9, capacity=9, seed=1, unit="s", **settings),
+        bad_updates=bad,
+        most_bytes=6000,
+        exceptions=exceptions,
+        **other,
+    )
+
+
+def _sum_case(ids):
+    def make(**other):
+        return SumWave(**{"window": 60, "relative_error": 0.3, "capacity": 3, **other})
+
+    return _event_case(
+        "SumWave",
+        make,
+        {"relative_error": 0.31},
+        st.integers(0, 50) | st.floats(0, 1e6) | st.sampled_from([5e-324, 2.0**900]),
+        _window_sum(60),
+        _window_questions(60),
+        [*_BAD_NUMBERS, -1, -0.5, 2.0**961],
+        ids,
+    )
+
+
+def _quantile_case(ids):
+    def make(**other):
+        return QuantileWave(**{"window": 60, "rank_error": 0.3, "capacity": 8, **other})
+
+    windows = _window_questions(60)
+
+    def questions(events):
+        return [
+            {"q": q, **question}
+            for question in windows(events)[::3]
+            for q in (0, 0.3, 0.5, 1)
+            if _in_window(events, question, 60)
+        ]
+
+    def exact(events, question):
+        values = sorted(event["value"] for event in _in_window(events, question, 60))
+        return values[max(0, math.ceil(question["q"] * len(values)) - 1)]
+
+    return _event_case(
+        "QuantileWave",
+        make,
+        {"rank_error": 0.31},
+        st.integers(-50, 50) | st.floats(-1e6, 1e6),
+        exact,
+        questions,
+        [*_BAD_NUMBERS, 2.0**961],
+        ids,
+        needs_data=True,
+    )
+
+
+def _nth_recent_case():
+    def make(**other):
+        return NthRecentWave(**{"window": 60, "relative_error": 0.2, **other})
+
+    def questions(events):
+        if not events:
+            return []
+        latest = _latest(events)
+        ones = sum(event["value"] for event in events if event["at"] > latest - 57)
+        return [{"n": n, "now": now} for n in range(1, ones + 1) for now in (latest, latest + 3)]
+
+    def exact(events, question):
+        ones = [event["at"] for event in events if event["value"]]
+        return question["now"] - ones[-question["n"]]
+
+    return SketchCase(
+        name="NthRecentWave",
+        make=make,
+        events=_ordered_events(1),
+        questions=questions,
+        exact=exact,
+        stream=_ordered_stream(1),
+        varied=_varied(make, window=61, relative_error=0.21, unit="s"),
+        bad_updates=[*_BAD_ORDERED_UPDATES, ("update", {"value": 2, "at": 10**6}, ValueError)],
+        most_bytes=200,
+        in_order=True,
+        certain=True,
+        needs_data=True,
+        exceptions={
+            "shifting_all_times_shifts_nothing_else": "remembered ticks are ticks of the clock"
+        },
+    )
+
+
+CASES = [
+    *(case for cls in (ExponentialHistogram, DeterministicWave) for case in _window_cases(cls)),
+    *_randomized_cases(),
+    *(_sum_case(ids) for ids in (True, False)),
+    *(_quantile_case(ids) for ids in (True, False)),
+    _nth_recent_case(),
+]

@@ -8,6 +8,7 @@ from recency.deterministic_wave import DeterministicWave
 from recency.errors import CorruptSketchError, IncompatibleSketchError, OutOfOrderError
 from recency.estimate import Estimate
 from recency.exponential_histogram import ExponentialHistogram
+from recency.nth_recent_wave import NthRecentWave
 from recency.quantile_wave import QuantileWave
 from recency.randomized_wave import RandomizedWave
 from recency.sketch import Sketch, decode_many, encode_many, loads, merge_all
@@ -21,6 +22,7 @@ __all__ = [
     "Estimate",
     "ExponentialHistogram",
     "IncompatibleSketchError",
+    "NthRecentWave",
     "OutOfOrderError",
     "QuantileWave",
     "RandomizedWave",

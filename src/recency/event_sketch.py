@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from recency.core import validate
 from recency.core.arrays import UInt64Array
-from recency.core.hashing import hash_integers, hash_items, hash_rows
+from recency.core.hashing import check_one, hash_integers, hash_items, hash_rows, is_one
 from recency.core.sample_states import ColumnCodec, NumberCodec
 from recency.sample_sketch import SampleSketch
 from recency.timeunit import to_tick, to_ticks
@@ -69,7 +69,7 @@ class EventSketch(SampleSketch):
         number = float(validate.numbers(value, "value", self._least_value, MOST_VALUE)[()])
         tick = to_tick(at, self.config.unit)
         if id is not None:
-            hash_items(id, 0, "id")
+            check_one(id, "id")
         self._rows.append((number, tick, id))
         self._latest = tick if self._latest is None else max(self._latest, tick)
         self._settled = False
@@ -83,8 +83,7 @@ class EventSketch(SampleSketch):
         coins = None
         if id is not None:
             coins = hash_items(id, self.config.seed, "id")
-            is_scalar = isinstance(id, str | bytes) or np.ndim(id) == 0
-            columns["id"] = coins.reshape(()) if is_scalar else coins
+            columns["id"] = coins.reshape(()) if is_one(id) else coins
         size = validate.common_length(columns)
         if size:
             self._buffer_rows()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from recency.core import validate
 from recency.core.arrays import Int64Array
-from recency.core.hashing import hash_items
+from recency.core.hashing import check_one, hash_items, is_one
 from recency.core.level_sample import NO_LEVEL, Columns, group_of, levels_of_items
 from recency.core.sample_states import ColumnCodec, IdentityCodec, ItemCodec, identities
 from recency.core.sizing import capacity_for_count, count_interval, relative_error_for
@@ -127,8 +127,9 @@ class RandomizedWave(SampleSketch):
 
     def update(self, item: Any, *, at: Time) -> None:
         """See ``item`` (int, str or bytes) at a time; any order, repeats welcome."""
-        if not isinstance(item, str | bytes):
-            item = validate.integer(item, "item") if _is_integer(item) else _refuse(item)
+        check_one(item, "item")
+        if isinstance(item, np.generic):
+            item = item.item()
         tick = to_tick(at, self.config.unit)
         self._rows.append((item, tick))
         self._latest = tick if self._latest is None else max(self._latest, tick)
@@ -139,10 +140,9 @@ class RandomizedWave(SampleSketch):
     def update_many(self, item: Any, *, at: Any) -> None:
         """:meth:`update` for arrays, lists or columns; a scalar goes with all of the other."""
         hashes = hash_items(item, self.config.seed)
-        is_scalar = isinstance(item, str | bytes) or np.ndim(item) == 0
         ticks = to_ticks(at, self.config.unit)
         size = validate.common_length(
-            {"item": hashes.reshape(()) if is_scalar else hashes, "at": ticks}
+            {"item": hashes.reshape(()) if is_one(item) else hashes, "at": ticks}
         )
         if not size:
             return
@@ -157,6 +157,8 @@ class RandomizedWave(SampleSketch):
             waiting = np.arange(len(self._items), len(self._items) + size)
             self._items += _as_list(items, size)
         self._add([hashes.view(np.int64), ticks, waiting], int(ticks.max()), size)
+        if not self._pending.size:
+            self._items = []
 
     def _buffer_rows(self) -> None:
         if self._rows:
@@ -167,8 +169,9 @@ class RandomizedWave(SampleSketch):
 
     def _settle(self) -> None:
         self._buffer_rows()
-        super()._settle()
-        self._items = []
+        if not self._settled:
+            super()._settle()
+            self._items = []
 
     def _elements(self, columns: Sequence[Int64Array]) -> tuple[Int64Array, Int64Array, Columns]:
         hashed, times, waiting = columns
@@ -248,16 +251,8 @@ class RandomizedWave(SampleSketch):
         return self._description(f"{self._sample.times.size} items kept, latest={self._latest}")
 
 
-def _is_integer(item: object) -> bool:
-    return isinstance(item, int | np.integer) and not isinstance(item, bool)
-
-
-def _refuse(item: object) -> int:
-    raise TypeError(f"item must be an integer, a string or bytes, got {type(item).__name__}")
-
-
 def _as_list(items: Any, size: int) -> list[Any]:
-    if isinstance(items, str | bytes | int | np.integer):
+    if is_one(items):
         return [items.item() if isinstance(items, np.generic) else items] * size
     plain = items if isinstance(items, list) else np.asarray(items).tolist()
     return [item.item() if isinstance(item, np.generic) else item for item in plain]

@@ -16,6 +16,7 @@ FAMILIES: dict[int, str] = {
     3: "RandomizedWave",
     4: "SumWave",
     5: "QuantileWave",
+    6: "NthRecentWave",
 }
 _classes: dict[int, type["Sketch"]] = {}
 

@@ -2,8 +2,9 @@
 
 Integers: XXH64 of the 8-byte little-endian value, with the seed ``xxh64(seed, 42)``. This is what
 Spark's ``xxhash64(lit(seed), column)`` computes for long columns, so that sampling can be pushed
-down into Spark. Strings (UTF-8) and bytes: the low half of MurmurHash3 x64-128, then mixed with the
-seed like an integer. An integer, its decimal string, and the bytes of that are different items.
+down into Spark. Strings (UTF-8) and bytes: the low half of MurmurHash3 x64-128 (with its seed 1 or
+2; under 0 the empty string would be the integer 0), then mixed with the seed like an integer. An
+integer, its decimal string, and the bytes of that are different items.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -78,9 +79,23 @@ def hash_rows(seed: int, *columns: Int64Array) -> UInt64Array:
 
 def hash_items(items: Any, seed: int, name: str = "item") -> UInt64Array:
     """Seeded hash of items: integers (within int64), strings, bytes; one, or a column of them."""
-    if isinstance(items, str | bytes | int | np.integer) and not isinstance(items, bool):
+    if is_one(items):
         items = [items]
     return xxh64(_keys(items, name), _mixed_seed(seed))
+
+
+def is_one(items: Any) -> bool:
+    """Whether this is a single item and not a column of them."""
+    return isinstance(items, str | bytes | int | np.integer) and not isinstance(items, bool)
+
+
+def check_one(item: Any, name: str) -> None:
+    """Refuse what is not a single item."""
+    if not is_one(item):
+        kind = "None" if item is None else type(item).__name__
+        raise TypeError(f"{name} must be an integer, a string or bytes, got {kind}")
+    if not isinstance(item, str | bytes):
+        validate.integer(item, name)
 
 
 def _keys(items: Any, name: str) -> UInt64Array:
@@ -116,7 +131,7 @@ def _integer_keys(items: Any, name: str) -> UInt64Array:
     return validate.integers(items, name).view(np.uint64)
 
 
-def _text_keys(items: Sequence[Any], name: str, murmur_seed: int = 0) -> UInt64Array:
+def _text_keys(items: Sequence[Any], name: str, murmur_seed: int = 1) -> UInt64Array:
     distinct = dict.fromkeys(items)
     if 2 * len(distinct) > len(items):
         return _murmur(items, murmur_seed)
@@ -126,7 +141,7 @@ def _text_keys(items: Sequence[Any], name: str, murmur_seed: int = 0) -> UInt64A
 
 
 def _bytes_keys(items: Sequence[Any], name: str) -> UInt64Array:
-    return _text_keys(items, name, murmur_seed=1)
+    return _text_keys(items, name, murmur_seed=2)
 
 
 def _murmur(items: Iterable[Any], seed: int) -> UInt64Array:
