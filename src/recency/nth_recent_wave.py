@@ -154,6 +154,9 @@ class NthRecentWave(WindowedSketch):
         merged = sketches[0].empty_like()
         for sketch in sketches:
             sketch._settle()
+        total = sum(sketch._log.total for sketch in sketches)
+        if total > INT64_MAX:
+            raise ValueError(f"the number of 1s must stay within int64, got {total}")
         merged._latest = max(s._latest for s in sketches if s._latest is not None)
         merged._log = TickLog.merge(
             [sketch._log for sketch in sketches], merged._latest, int(merged._cutoff()[0])

@@ -145,17 +145,21 @@ class QuantileWave(EventSketch):
     def quantiles(
         self, qs: Any, window: Duration | None = None, now: Time | None = None
     ) -> Estimate:
-        """Several quantiles; the confidence is that all intervals hold at once."""
+        """Several quantiles; the confidence is that all intervals hold at once.
+
+        Within the margin of rank 0 or 1 one end is infinite: the extremes may not be sampled.
+        """
         ranks = validate.numbers(qs, "q", 0, 1)
         values, margin = self._sorted_sample(window, now)
         if not values.size:
             raise ValueError("a quantile needs values, and the window has none")
-        return Estimate(
-            _at_rank(values, ranks),
-            _at_rank(values, ranks - margin),
-            _at_rank(values, ranks + margin),
-            self.config.confidence if margin else 1.0,
-        )
+        # A sample says nothing of what lies beyond its own smallest and largest value.
+        lower, upper = _at_rank(values, ranks - margin), _at_rank(values, ranks + margin)
+        if margin:
+            lower = np.where(ranks - margin > 0, lower, -np.inf)
+            upper = np.where(ranks + margin <= 1, upper, np.inf)
+        sure = self.config.confidence if margin else 1.0
+        return Estimate(_at_rank(values, ranks), lower, upper, sure)
 
     def rank(
         self, value: float, window: Duration | None = None, now: Time | None = None

@@ -129,6 +129,14 @@ class TickLog:
             return "more 1s than the total"
         if self.retained(latest, cutoff).times.size < self.times.size:
             return "an item that is not remembered"
+        # Where 1s are missing between items there must be a time at which they could have been.
+        starts = np.append(INT64_MIN, self.times)
+        ends = np.append(self.times, min(latest + 1, 2**63 - 1))
+        missing = np.append(gaps, self.total - (self.ranks[-1] if self.ranks.size else 0)) > 0
+        for after, until in zip(starts[missing], ends[missing], strict=True):
+            following = _following_tick(int(after) - INT64_MIN, latest, self.tightness)
+            if until > cutoff and min(int(until), following + INT64_MIN) - int(after) < 2:
+                return "1s at a time that cannot be"
         return None
 
     def _intervals(self) -> tuple[UInt64Array, UInt64Array]:
