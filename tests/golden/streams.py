@@ -7,7 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from recency import DeterministicWave, ExponentialHistogram, merge_all
+from recency import (
+    DeterministicWave,
+    ExponentialHistogram,
+    NthRecentWave,
+    QuantileWave,
+    RandomizedWave,
+    SumWave,
+    merge_all,
+)
 from recency.core.codec import FORMAT_VERSION
 
 
@@ -55,6 +63,46 @@ STREAMS = {
         ("clamped", _clamped),
         ("count", _by_count),
     ]
+}
+
+
+def _late(size):
+    """Times out of order, each about three times."""
+    return np.arange(size) * 7919 % size // 3
+
+
+def _distinct(items, **settings):
+    sketch = RandomizedWave("20 minutes", 0.3, unit="s", **settings)
+    sketch.update_many(items, at=_late(len(items)))
+    return sketch
+
+
+def _events(cls, ids, **settings):
+    parts = []
+    for stream in range(2):
+        part = cls(1000, 0.3, stream=stream, **settings)
+        part.update_many(_values(2000) / 4, at=_late(2000), id=np.arange(2000) if ids else None)
+        parts.append(part)
+    return merge_all(parts)
+
+
+def _nth_recent():
+    sketch = NthRecentWave(window=3000, relative_error=0.1)
+    sketch.update_many(_values(3000) % 2, at=_times(3000))
+    return sketch
+
+
+_MIXED = [1, -7, "a", "ü", "", b"", b"\x00\xff", 2**62]
+
+STREAMS |= {
+    "randomized-empty": lambda: RandomizedWave(window=10, seed=3),
+    "randomized-integers": lambda: _distinct(_values(4000) * 1000 + np.arange(4000)),
+    "randomized-kept": lambda: _distinct(_MIXED * 5, keep_items=True, capacity=4),
+    "sum-ids": lambda: _events(SumWave, ids=True),
+    "sum-indices": lambda: _events(SumWave, ids=False, seed=5),
+    "quantile-ids": lambda: _events(QuantileWave, ids=True),
+    "quantile-indices": lambda: _events(QuantileWave, ids=False, confidence=0.9),
+    "nth-recent": _nth_recent,
 }
 
 
