@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recency.core import validate
-from recency.core.arrays import Int64Array
+from recency.core.arrays import Int64Array, UInt64Array
 from recency.core.hashing import check_one, hash_items, is_one
 from recency.core.level_sample import NO_LEVEL, Columns, group_of, levels_of_items
 from recency.core.sample_states import ColumnCodec, IdentityCodec, ItemCodec, identities
@@ -19,6 +19,7 @@ from recency.timeunit import UNITS, to_duration, to_tick, to_ticks
 from recency.windowed import Duration, Time
 
 _ROWS = 4096  # single updates that wait as they came
+_SLOT_BITS = 14
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,9 @@ class RandomizedWave(SampleSketch):
     def _elements(self, columns: Sequence[Int64Array]) -> tuple[Int64Array, Int64Array, Columns]:
         hashed, times, waiting = columns
         hashes = hashed.view(np.uint64)
+        fresh = _not_repeated(hashes, times)
+        if fresh.size < hashes.size:
+            hashes, times, waiting = hashes[fresh], times[fresh], waiting[fresh]
         levels = levels_of_items(hashes)
         further: Columns = (identities(hashes, levels),)
         if self.config.keep_items:
@@ -249,6 +253,21 @@ class RandomizedWave(SampleSketch):
         if not self.is_empty:
             self._settle()
         return self._description(f"{self._sample.times.size} items kept, latest={self._latest}")
+
+
+def _not_repeated(hashes: UInt64Array, times: Int64Array) -> NDArray[np.intp]:
+    """Rows without those that are surely repeated later among them; most of them, not all.
+
+    Each row writes its number into a slot that its hash picks, so that the last one of an item
+    stays, unless another item has the slot.
+    """
+    slot = (hashes >> np.uint64(64 - _SLOT_BITS)).view(np.int64)
+    table = np.empty(1 << _SLOT_BITS, dtype=np.int64)
+    rows = np.arange(hashes.size)
+    table[slot] = rows
+    last = table[slot]
+    repeated = (hashes[last] == hashes) & (times[last] >= times) & (last != rows)
+    return np.flatnonzero(~repeated)
 
 
 def _as_list(items: Any, size: int) -> list[Any]:

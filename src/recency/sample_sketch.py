@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from recency.core.arrays import Int64Array
 from recency.core.codec import RecordReader, RecordWriter, corrupt
-from recency.core.level_sample import Columns, LevelSample
+from recency.core.level_sample import Columns, LevelSample, group_of
 from recency.core.sample_states import ColumnCodec, SampleStates, read_states, write_states
 from recency.pending import Pending
 from recency.windowed import WindowedSketch
 
-_LEAST_FLUSH = 1 << 17
+_LEAST_FLUSH = 1 << 18  # taking elements in costs some 5 ms: spread it over many events
 _BLOCK = 1 << 13  # rows looked at in one pass: temporaries that stay in the cache
 _ABSORB = 1 << 14  # survivors collected, at least, before the sample takes them in
 
@@ -125,7 +125,8 @@ class SampleSketch(WindowedSketch):
         self._settle()
         level = int(self._sample.query_levels(np.array([since]))[0])
         present = np.flatnonzero(self._sample.times > since)
-        return level, present, self._sample.levels[present] >= level
+        lowest = group_of(0, np.array(level))
+        return level, present, self._sample.groups[present] >= lowest
 
     # --- merge ---
 

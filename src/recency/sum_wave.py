@@ -150,17 +150,24 @@ class SumWave(EventSketch):
             return Estimate(0.0, 0.0, 0.0)
         level, present, sampled = self._window_sample(since)
         weights = self._sample.columns[0][present]
-        seen = math.fsum(weights.tolist())  # the same in any order
         if level == NO_LEVEL:
-            return Estimate(seen, seen, seen)
+            total = _exact_sum(weights)
+            return Estimate(total, total, total)
         # Values from 2ˡ on are all there; the others stand for 2ˡ each, in Poisson number.
         scale = 2.0**level
-        large = math.fsum(weights[sampled & (weights >= scale)].tolist())
+        large = _exact_sum(weights[sampled & (weights >= scale)])
         n = int((sampled & (weights < scale)).sum())
         lower, upper = count_interval(n, self.config.confidence)
+        # What is present is certain. It rarely says more than the sample: sum it only if it may.
+        seen = _exact_sum(weights) if 1.001 * weights.sum() > large + lower * scale else 0.0
         return Estimate(
             max(large + n * scale, seen),
             max(large + lower * scale, seen),
             max(large + upper * scale, seen),
             self.config.confidence,
         )
+
+
+def _exact_sum(values: NDArray[np.float64]) -> float:
+    """Rounded once, so the same in any order."""
+    return math.fsum(values.tolist())

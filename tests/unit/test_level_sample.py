@@ -37,8 +37,9 @@ def test_the_sample_is_what_its_definition_says(data, capacity, distinct):
     levels = names % 4 - 1  # a function of the identity, negative ones too
     cutoff = data.draw(st.sampled_from([INT64_MIN, 10, 25]))
     sample = LevelSample.empty(capacity, distinct, [np.int64])
-    for part in np.array_split(np.arange(names.size), data.draw(st.integers(1, 4))):
-        now = np.array([cutoff if part[-1:] == names.size - 1 else INT64_MIN])
+    parts = np.array_split(np.arange(names.size), data.draw(st.integers(1, 4)))
+    for part in parts:
+        now = np.array([cutoff if part is parts[-1] else INT64_MIN])
         sample = sample.absorb(group_of(0, levels[part]), times[part], (names[part],), now)
     elements = list(zip(levels.tolist(), times.tolist(), names.tolist(), strict=True))
     if distinct:
