@@ -164,6 +164,26 @@ def _window_cases(cls):
         **by_time,
     )
     yield SketchCase(
+        name=f"{cls.__name__}-clamping-seconds",
+        make=make(late="clamp", unit="s"),
+        events=_ordered_events(3),
+        questions=_window_questions(60),
+        exact=_window_sum(60),
+        stream=_ordered_stream(3),
+        varied={
+            "window": make(61, late="clamp", unit="s"),
+            "relative_error": make(60, 0.21, late="clamp", unit="s"),
+            "late": make(unit="s"),
+            "unit": make(late="clamp", unit="ms"),
+        },
+        fixed={"by": 'by="count" has no clock'},
+        bad_updates=[row for row in _BAD_ORDERED_UPDATES if "datetime64" not in str(row)],
+        most_bytes=300,
+        in_order=True,
+        certain=True,
+        mutations=4000,
+    )
+    yield SketchCase(
         name=f"{cls.__name__}-unbounded",
         make=make(window=None),
         events=_ordered_events(3),

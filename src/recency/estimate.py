@@ -102,9 +102,11 @@ class Estimate:
 
 
 def _as_estimate(other: object) -> Estimate | None:
-    if isinstance(other, Estimate):
-        return other
-    return Estimate(other, other, other) if _is_number(other) else None
+    if isinstance(other, Estimate) or not _is_number(other):
+        return other if isinstance(other, Estimate) else None
+    if other != other:
+        raise ValueError("an Estimate cannot be combined with NaN")
+    return Estimate(other, other, other)
 
 
 def _is_number(value: object) -> bool:

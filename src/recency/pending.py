@@ -5,6 +5,8 @@ from numpy.typing import ArrayLike
 
 from recency.core.arrays import Int64Array
 
+_ROWS = 4096  # single rows that wait as they came; an array takes a sixth of their memory
+
 
 class Pending:
     """Columns of int64 that wait to be worked in, in the order in which they came."""
@@ -22,6 +24,8 @@ class Pending:
     def add_row(self, *values: int) -> None:
         """One value for each column."""
         self._rows.append(values)
+        if len(self._rows) >= _ROWS:
+            self._store_rows()
 
     def add_block(self, *columns: ArrayLike, size: int) -> None:
         """``size`` rows: an array or a scalar for each column."""
@@ -33,6 +37,10 @@ class Pending:
         self._store_rows()
         size, self._stored = self._stored, 0
         return tuple(self._buffer[:, :size])
+
+    def release(self) -> None:
+        """Give back the memory of an empty buffer: a sketch that is asked is not being fed."""
+        self._buffer = np.empty((self._buffer.shape[0], 0), dtype=np.int64)
 
     def _store_rows(self) -> None:
         if self._rows:

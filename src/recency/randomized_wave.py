@@ -153,8 +153,8 @@ class RandomizedWave(SampleSketch):
     def _buffer(self, hashes: Any, items: Any, ticks: Int64Array, size: int) -> None:
         waiting: Any = 0
         if self.config.keep_items:
-            if self._pending.size + size > self._room():
-                self._settle()
+            if self._pending.size and self._pending.size + size > self._room():
+                self._flush()  # before the new items join those that wait
             waiting = np.arange(len(self._items), len(self._items) + size)
             self._items += _as_list(items, size)
         self._add([hashes.view(np.int64), ticks, waiting], int(ticks.max()), size)
@@ -168,11 +168,13 @@ class RandomizedWave(SampleSketch):
             hashes = hash_items(list(items), self.config.seed)
             self._buffer(hashes, list(items), np.array(ticks), len(items))
 
+    def _flush(self) -> None:
+        super()._flush()
+        self._items = []
+
     def _settle(self) -> None:
         self._buffer_rows()
-        if not self._settled:
-            super()._settle()
-            self._items = []
+        super()._settle()
 
     def _elements(self, columns: Sequence[Int64Array]) -> tuple[Int64Array, Int64Array, Columns]:
         hashed, times, waiting = columns

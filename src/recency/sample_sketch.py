@@ -64,8 +64,8 @@ class SampleSketch(WindowedSketch):
     def _add(self, columns: Sequence[Any], newest: int, size: int) -> None:
         """Buffer ``size`` checked rows, or work them in if there are many."""
         room = self._room()
-        if self._pending.size + size > room:
-            self._settle()
+        if self._pending.size and self._pending.size + size > room:
+            self._flush()
         self._latest = newest if self._latest is None else max(self._latest, newest)
         self._settled = False
         if size < room:
@@ -77,10 +77,15 @@ class SampleSketch(WindowedSketch):
     def _room(self) -> int:
         return max(_LEAST_FLUSH, 2 * self._sample.times.size)
 
+    def _flush(self) -> None:
+        """Work in what waits; there is more to come."""
+        self._work_in(self._pending.take())
+
     def _settle(self) -> None:
         """Work in what waits and let old elements expire; when makes no difference."""
         if not self._settled:
-            self._work_in(self._pending.take())
+            self._flush()
+            self._pending.release()
             self._settled = True
 
     def _work_in(self, columns: Sequence[Int64Array]) -> None:

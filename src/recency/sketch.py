@@ -137,6 +137,8 @@ class Sketch(ABC):
 
     def _check_mergeable(self, other: object) -> None:
         name = type(self).__name__
+        if not isinstance(other, Sketch):
+            raise TypeError(f"cannot merge {name}: the other is a {type(other).__name__}")
         if type(other) is not type(self):
             refuse_merge(name, f"the other is a {type(other).__name__}")
         for field in fields(self.config):
@@ -152,6 +154,8 @@ class Sketch(ABC):
     @classmethod
     def from_bytes(cls, data: Frame) -> Self:
         """Read what :meth:`to_bytes` wrote; anything else is a ``CorruptSketchError``."""
+        if "family" not in cls.__dict__:
+            raise TypeError(f"{cls.__name__} has no bytes of its own: use recency.loads")
         sketch = decode_many([data], expected=cls)[0]
         assert isinstance(sketch, cls)
         return sketch
@@ -191,8 +195,12 @@ def merge_all(sketches: Iterable[_S]) -> _S:
 
 def encode_many(sketches: Iterable[Sketch]) -> list[bytes]:
     """``to_bytes`` of many sketches; fast where many share one configuration."""
+    operands = list(sketches)
+    for sketch in operands:
+        if not isinstance(sketch, Sketch):
+            raise TypeError(f"encode_many takes sketches, got {type(sketch).__name__}")
     return _by_group(
-        list(sketches),
+        operands,
         key=lambda sketch: (type(sketch), sketch.config),
         work=lambda _, group: _encode_alike(group),
     )

@@ -36,6 +36,11 @@ _DURATION_WORDS = {
     ]
     for word in words.split()
 }
+# Months and years have no fixed length, and are not here.
+_NUMPY_UNITS = {
+    word: Fraction(_DURATION_WORDS[word.lower()]) for word in ["us", "ms", "s", "m", "h", "D", "W"]
+}
+_NUMPY_UNITS["ns"] = Fraction(1, 1000)
 _DURATION_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Zµ]+)\s*")
 
 
@@ -52,7 +57,7 @@ def to_ticks(at: Any, unit: str | None, name: str = "at") -> Int64Array:
         array = np.asarray(_aware(at, name))
     elif isinstance(at, np.datetime64):
         array = np.asarray(at)
-    elif np.ndim(at) == 0 and not hasattr(at, "dtype"):
+    elif validate.is_scalar(at) and getattr(at, "dtype", None) is None:
         return validate.integers(at, name, _FIRST_TICK)
     elif getattr(getattr(at, "dtype", None), "tz", None) is not None:  # a pandas column with zone
         array = at.to_numpy(dtype="datetime64[us]")
@@ -108,12 +113,14 @@ def to_duration(window: object, unit: str | None, name: str = "window") -> int:
 
 def _microseconds(window: str | timedelta | np.timedelta64, name: str) -> Fraction:
     if isinstance(window, timedelta):
-        return Fraction(window // _MICROSECOND)
+        # Pandas' subclass has nanoseconds, which the division would drop.
+        return Fraction(window // _MICROSECOND) + Fraction(getattr(window, "nanoseconds", 0), 1000)
     if isinstance(window, np.timedelta64):
-        nanoseconds = window.astype("timedelta64[ns]")
-        if np.isnat(nanoseconds) or nanoseconds.astype(window.dtype) != window:
-            raise ValueError(f"{name} must be a duration, got {window!r}")
-        return Fraction(int(nanoseconds.astype(np.int64)), 1000)
+        word, count = np.datetime_data(window.dtype)
+        if np.isnat(window) or word not in _NUMPY_UNITS:
+            raise ValueError(f"{name} must be a duration of fixed length, got {window!r}")
+        unit = _NUMPY_UNITS[word]
+        return int(window.astype(np.int64)) * count * unit
     total, position = Fraction(0), 0
     while part := _DURATION_PART.match(window, position):
         number, word = part.groups()

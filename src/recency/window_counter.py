@@ -25,6 +25,7 @@ from recency.windowed import Duration, Time, WindowedSketch
 
 _LEAST_FLUSH = 1 << 16  # a kernel call costs a few hundred µs: spread it over many events
 _LARGEST_BATCH = 1 << 20  # bounds the memory that one kernel call takes
+_MOST_SPREAD = 1e300  # finite, and far beyond the 2 at which it stops saying anything
 _ROUNDING = 1e-9  # outward slack on bounds that went through floating point
 
 
@@ -108,8 +109,8 @@ class WindowCounter(WindowedSketch):
         values = validate.integers(value, "value", 0)
         late = 0
         if self.config.by == "count":
-            first = self._next_position(at)
             size = validate.common_length({"value": values})
+            first = self._next_position(at, size)
             ticks = np.arange(first, first + size)
         else:
             ticks = to_ticks(at, self.config.unit)
@@ -128,8 +129,8 @@ class WindowCounter(WindowedSketch):
         if not values.all():
             ticks, values = ticks[values > 0], values[values > 0]
         room = self._flush_size()
-        if self._pending.size + ticks.size > room:
-            self._settle()
+        if self._pending.size and self._pending.size + ticks.size > room:
+            self._work_in(*self._pending.take())
         if ticks.size < room:
             self._pending.add_block(ticks, values, size=ticks.size)
             self._advance(newest, total, late)
@@ -137,10 +138,13 @@ class WindowCounter(WindowedSketch):
             self._advance(newest, total, late)
             self._work_in(ticks, values)
 
-    def _next_position(self, at: object) -> int:
+    def _next_position(self, at: object, size: int = 1) -> int:
         if at is not None:
             raise TypeError('at must be left out with by="count": every update is one position')
-        return 1 if self._latest is None else self._latest + 1
+        seen = self._latest or 0
+        if seen + size > INT64_MAX:
+            raise ValueError(f"the number of updates must stay within int64, got {seen} + {size}")
+        return seen + 1
 
     def _refuse_late(self, tick: int) -> None:
         if self.config.late == "raise":
@@ -159,7 +163,7 @@ class WindowCounter(WindowedSketch):
         self._late_count += late
         self._settled = False
         if self._pending.size >= self._flush_size():
-            self._settle()
+            self._work_in(*self._pending.take())
 
     def _flush_size(self) -> int:
         return max(_LEAST_FLUSH, self._log.times.size)
@@ -168,6 +172,7 @@ class WindowCounter(WindowedSketch):
         """Work in what waits and let old items expire. When this happens makes no difference."""
         if not self._settled:
             self._work_in(*self._pending.take())
+            self._pending.release()
 
     def _work_in(self, ticks: Int64Array, values: Int64Array) -> None:
         if ticks.size > _LARGEST_BATCH and not is_sorted(ticks):
@@ -230,18 +235,26 @@ class WindowCounter(WindowedSketch):
             sketch._settle()
         total = sum(sketch._total for sketch in sketches)
         merged._check_total(total)
+        late_count = sum(sketch._late_count for sketch in sketches)
         merged._latest = max(s._latest for s in sketches if s._latest is not None)
-        logs = [sketch._log for sketch in sketches]
+        merged._total, merged._late_count = total, min(late_count, INT64_MAX)
+        merged._settled = True
+        counting = [sketch for sketch in sketches if sketch._total]
+        if len(counting) < 2:  # the others saw nothing but zeros: the clock moves, no more
+            source = (counting or sketches)[0]
+            none = np.empty(0, dtype=np.int64)
+            merged._log = source._log.append(none, none, none, merged._cutoff())
+            merged._spread = source._spread
+            return merged
+        logs = [sketch._log for sketch in counting]
         merged._log = RankLog.merge(
             logs,
-            [sketch._cutoff() for sketch in sketches],
+            [sketch._cutoff() for sketch in counting],
             tightness=np.max([log.tightness for log in logs], axis=0),
             cutoff=merged._cutoff(),
         )
-        merged._total = total
-        merged._late_count = sum(sketch._late_count for sketch in sketches)
-        merged._spread = max(sketch._spread * (1 + sketch._log_error) for sketch in sketches)
-        merged._settled = True
+        spread = max(sketch._spread * (1 + sketch._log_error) for sketch in counting)
+        merged._spread = min(spread, _MOST_SPREAD)
         return merged
 
     # --- questions ---
@@ -324,7 +337,7 @@ class WindowCounter(WindowedSketch):
             corrupt(cls.__name__, "late events in a sketch that refuses them")
         if config.by == "count" and (
             (states.latest[states.seen] < 1).any()
-            or (states.log.times < 1).any()
+            or (states.log.times < 1 + (states.log.gaps() > 0)).any()
             or (states.spread > 1).any()
         ):
             corrupt(cls.__name__, "positions out of range")

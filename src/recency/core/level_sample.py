@@ -326,6 +326,10 @@ def _most_recent(
     order = np.argsort(identity)
     if groups.size and int(groups.min()) >> _LEVEL_BITS != int(groups.max()) >> _LEVEL_BITS:
         order = order[stable_order(groups[order] >> _LEVEL_BITS)]
+    same_identity = identity[order[1:]] == identity[order[:-1]]
+    if (groups[order[1:]] != groups[order[:-1]])[same_identity].any():
+        # Two levels of a key have an identity in common, which the sort may have interleaved.
+        order = np.lexsort((identity, groups))
     starts = run_starts(identity[order], groups[order])
     if starts.size == groups.size:
         return groups, times, columns

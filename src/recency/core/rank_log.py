@@ -64,6 +64,7 @@ from recency.core.arrays import (
 )
 
 _MANY = 64  # items of a key in one batch from which listing remembered ranks is tried
+_MIN_TIGHTNESS = 2  # an error below 1; less would break the order of the levels
 _MAX_TIGHTNESS = 2**62  # keeps everything: no stream is longer than 2⁶³ − 1
 
 
@@ -88,7 +89,7 @@ class ExponentialRule:
 
     def tightness(self, relative_error: float) -> int:
         """k = ⌈1/ε⌉."""
-        return int(min(np.ceil(1 / relative_error), _MAX_TIGHTNESS))
+        return int(np.clip(np.ceil(1 / relative_error), _MIN_TIGHTNESS, _MAX_TIGHTNESS))
 
     def relative_error(self, tightness: int) -> float:
         """1/k."""
@@ -107,7 +108,8 @@ class WaveRule:
 
     def tightness(self, relative_error: float) -> int:
         """K = ⌈(1/ε + 1)/2⌉."""
-        return int(min(np.ceil((1 / relative_error + 1) / 2), _MAX_TIGHTNESS))
+        k = np.ceil((1 / relative_error + 1) / 2)
+        return int(np.clip(k, _MIN_TIGHTNESS, _MAX_TIGHTNESS))
 
     def relative_error(self, tightness: int) -> float:
         """1/(2K − 1)."""
@@ -288,7 +290,7 @@ class RankLog:
         """What keeps this from being a log that :meth:`append` could have made, if anything."""
         keys = self.item_keys()
         gaps = self.gaps()
-        if (self.tightness < 2).any() or (self.tightness > _MAX_TIGHTNESS).any():
+        if (self.tightness < _MIN_TIGHTNESS).any() or (self.tightness > _MAX_TIGHTNESS).any():
             return "tightness out of range"
         if (self.values < 1).any() or (gaps < 0).any() or (self.ranks < self.values).any():
             return "ranks out of order"
@@ -304,6 +306,11 @@ class RankLog:
             return "an item is later than the latest time"
         if self._retained(keys, self.times, self.ranks, self.values, cutoff).times.size < keys.size:
             return "an item that is not remembered"
+        same_key = keys[1:] == keys[:-1]
+        if ((np.diff(self.times) < 2) & (gaps[1:] > 0))[same_key].any():
+            return "units at a time that cannot be"
+        if self._lacks_expired(keys, gaps, cutoff):
+            return "a remembered item is missing among the expired"
         live_gap = (gaps > 0) & (self.times > cutoff[keys])
         keys, before, gaps = keys[live_gap], (self.ranks - self.values)[live_gap], gaps[live_gap]
         if self._remembers(keys, before, gaps).any():
@@ -324,9 +331,10 @@ class RankLog:
         """Keys, times and values of a stream that fits the log; see :meth:`merge`."""
         keys, gaps = self.item_keys(), self.gaps()
         to_older = gaps >> 1
-        values = self.values + gaps - to_older
         filled = np.flatnonzero(np.diff(self.starts) > 0)
         oldest = self.starts[filled]
+        to_older[oldest] = (gaps[oldest] + 1) >> 1  # a unit at least of that gap has expired
+        values = self.values + gaps - to_older
         to_cutoff = to_older[oldest]
         to_older[oldest] = 0
         values[:-1] += to_older[1:]
@@ -383,6 +391,26 @@ class RankLog:
         oldest = self.rule.oldest(level, self.totals[keys], self.tightness[keys])
         return ranks >> (level + 1) >= oldest
 
+    def _newest_first(self, keys: Int64Array, level: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Levels of items, newest first, and the highest so far, apart for each key.
+
+        With the key above the level in one number, a running maximum never looks back beyond it.
+        """
+        tag = ((self.size - keys) << 6 | level)[::-1]
+        return tag, np.maximum.accumulate(tag)
+
+    def _lacks_expired(self, keys: Int64Array, gaps: Int64Array, cutoff: Int64Array) -> bool:
+        """Whether a gap among expired items hides a remembered rank above all newer levels."""
+        expired = np.flatnonzero(self.times <= cutoff[keys])
+        _, highest = self._newest_first(
+            keys[expired], _levels(self.ranks[expired], self.values[expired])
+        )
+        hidden = expired[gaps[expired] > 0]
+        before, width = (self.ranks - self.values)[hidden], gaps[hidden]
+        tag = (self.size - keys[hidden]) << 6 | _levels(before, width)
+        above = tag > highest[::-1][gaps[expired] > 0]
+        return bool((above & self._remembers(keys[hidden], before, width)).any())
+
     def _retained(
         self,
         keys: Int64Array,
@@ -396,11 +424,8 @@ class RankLog:
         keep = self._remembers(keys, ranks, values) | ((ranks == values) & ~expired)
         expired_items = np.flatnonzero(expired & keep)
         if expired_items.size > 1:
-            # Newest first, with the key above the level, a running maximum is the highest level
-            # among the newer expired items of the same key.
             level = _levels(ranks[expired_items], values[expired_items])
-            tag = ((self.size - keys[expired_items]) << 6 | level)[::-1]
-            highest = np.maximum.accumulate(tag)
+            tag, highest = self._newest_first(keys[expired_items], level)
             keep[expired_items[::-1][1:][tag[1:] <= highest[:-1]]] = False
         if not keep.all():
             keys, times, ranks, values = keys[keep], times[keep], ranks[keep], values[keep]

@@ -11,40 +11,41 @@ from recency.core.arrays import INT64_MAX, INT64_MIN, Int64Array
 
 def fraction(value: object, name: str) -> float:
     """A number in the open interval (0, 1)."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
+    if not _is_number(value):
         raise TypeError(f"{name} must be a number, got {_kind(value)}")
-    if not 0 < value < 1:
+    if not 0 < value < 1:  # type: ignore[operator]
         raise ValueError(f"{name} must be in (0, 1), got {value}")
-    return float(value)
+    return float(value)  # type: ignore[arg-type]
 
 
 def one_of(value: object, name: str, choices: Sequence[str | None]) -> Any:
     """One of a few words."""
-    if value not in choices:
+    if not (value is None or isinstance(value, str)) or value not in choices:
         raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}")
     return value
 
 
 def integer(value: object, name: str, least: int = INT64_MIN, most: int = INT64_MAX) -> int:
     """One integer in [least, most]."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if not _is_integer_kind(type(value)):
         raise TypeError(f"{name} must be an integer, got {_kind(value)}")
-    value = int(value)
-    if not least <= value <= most:
-        raise ValueError(f"{name} must be {_interval(least, most)}, got {value}")
-    return value
+    number = int(value)  # type: ignore[call-overload]
+    if not least <= number <= most:
+        raise ValueError(f"{name} must be {_interval(least, most)}, got {number}")
+    return int(number)
 
 
 def integers(
     values: object, name: str, least: int = INT64_MIN, most: int = INT64_MAX
 ) -> Int64Array:
     """One integer (a 0-d array), or a one-dimensional array or column of them."""
-    if np.ndim(values) == 0 and not hasattr(values, "dtype"):  # type: ignore[arg-type]
+    if is_scalar(values):
         return np.asarray(integer(values, name, least, most))
     array = column(values, name)
     if array.dtype == object:
-        kinds = {type(value) for value in array}
-        bad = [kind for kind in kinds if kind is bool or not issubclass(kind, int | np.integer)]
+        bad = [kind for kind in {type(value) for value in array} if not _is_integer_kind(kind)]
         if bad:
             raise TypeError(f"{name} must be integers, got {bad[0].__name__}")
         smallest, largest = (min(array), max(array)) if array.size else (least, least)
@@ -62,17 +63,18 @@ def numbers(
     values: object, name: str, least: float = -np.inf, most: float = np.inf
 ) -> NDArray[np.float64]:
     """One finite number in [least, most] (a 0-d array), or a column of them, as float64."""
-    if np.ndim(values) == 0 and not hasattr(values, "dtype"):  # type: ignore[arg-type]
-        if isinstance(values, bool) or not isinstance(values, int | float):
+    if is_scalar(values):
+        if isinstance(values, np.ndarray):
+            values = values.item()
+        if not _is_number(values):
             raise TypeError(f"{name} must be a number, got {_kind(values)}")
-        array = np.asarray(values, dtype=np.float64)
+        array = np.asarray(float(values))  # type: ignore[arg-type]
     else:
         array = column(values, name)
         if array.dtype == object:
-            kinds = {type(value) for value in array}
-            bad = [each for each in kinds if each is bool or not issubclass(each, _NUMBERS)]
+            bad = [type(value).__name__ for value in array if not _is_number(value)]
             if bad:
-                raise TypeError(f"{name} must be numbers, got {bad[0].__name__}")
+                raise TypeError(f"{name} must be numbers, got {bad[0]}")
         elif array.dtype.kind not in "iuf":
             raise TypeError(f"{name} must be numbers, got {array.dtype}")
         array = array.astype(np.float64)
@@ -84,15 +86,32 @@ def numbers(
     return array
 
 
-_NUMBERS = (int, float, np.integer, np.floating)
+def is_scalar(values: object) -> bool:
+    """Whether this is one value and not a column of them."""
+    if isinstance(values, np.ndarray):
+        return values.ndim == 0
+    return not (hasattr(values, "__len__") or hasattr(values, "__array__")) or isinstance(
+        values, str | bytes | np.generic
+    )
+
+
+def _is_integer_kind(kind: type) -> bool:
+    is_integer = issubclass(kind, int | np.integer)
+    return is_integer and not issubclass(kind, bool | np.timedelta64)  # which counts as integer
+
+
+def _is_number(value: object) -> bool:
+    return _is_integer_kind(type(value)) or isinstance(value, float | np.floating)
 
 
 def column(values: object, name: str) -> NDArray[Any]:
     """Anything like a one-dimensional array, without silent conversions between kinds."""
-    if isinstance(values, str | bytes | dict | set) or not (
+    if isinstance(values, str | bytes | bytearray | memoryview | dict | set) or not (
         hasattr(values, "__array__") or isinstance(values, Sequence)
     ):
         raise TypeError(f"{name} must be an array, got {_kind(values)}")
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name} must be an array without a mask, got a masked one")
     if not isinstance(values, Sequence):
         array = np.asarray(values)
     else:
