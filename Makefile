@@ -16,13 +16,15 @@ demo: .venv/demo.installed
 bench: .venv/bench.installed
 	@for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
 
-.venv/bin/python:
+# Stamps are written last: what failed half-way is done again.
+.venv/created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "recency needs Python 3.11 or newer: set PYTHON=/path/to/it"; exit 1; }
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv --clear .venv
+	@touch $@
 
 # One stamp per extra, made anew when the requirements change.
-.venv/%.installed: pyproject.toml .venv/bin/python
+.venv/%.installed: pyproject.toml .venv/created
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@
 

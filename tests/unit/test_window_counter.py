@@ -1,8 +1,12 @@
 """What the laws do not say: late data, arguments, wording, sizes of errors."""
 
+import zlib
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+import recency
 from recency import (
     CorruptSketchError,
     DeterministicWave,
@@ -243,3 +247,168 @@ def test_merge_all_needs_sketches():
         merge_all([])
     with pytest.raises(TypeError, match="takes sketches, got int"):
         merge_all([1, 2])
+
+
+@both
+def test_window_that_starts_at_a_remembered_time_is_exact_on_both_sides(cls):
+    """The units of a gap lie strictly between the times of its items."""
+    sketch = cls(relative_error=0.5)
+    times = np.arange(0, 3000, 3)
+    sketch.update_many(at=times)
+    sketch._settle()
+    gaps = sketch._log.gaps()[1:]
+    after_gap, before_gap = sketch._log.times[1:][gaps > 0], sketch._log.times[:-1][gaps > 0]
+    assert after_gap.size > 3
+    for since in [*before_gap.tolist(), *(after_gap - 1).tolist()]:
+        answer = sketch.query(2997 - since)
+        assert answer.exact
+        assert float(answer) == (times > since).sum()
+    inside = (before_gap[0] + after_gap[0]) // 2
+    assert not sketch.query(2997 - int(inside)).exact
+
+
+@both
+def test_bounds_after_merging_are_those_of_the_displacement(cls):
+    parts = [cls(relative_error=0.2) for _ in range(2)]
+    for start, part in enumerate(parts):
+        part.update_many(at=range(start, 4000, 2))
+    merged = merge_all(parts)
+    moved = parts[0].guarantee  # ε₂ of one level
+    for window in (100, 333, 1000, 3001):
+        low, high = (int(b[0]) for b in merged._log.bounds(np.array([3999 - window])))
+        answer = merged.query(window)
+        assert answer.lower == int(np.ceil(round(low / (1 + moved), 6)))
+        assert answer.upper == min(4000, int(np.floor(round(high / (1 - moved), 6))))
+        assert answer.value == (low + high) / 2
+
+
+@both
+def test_floats_around_a_bound_are_on_its_safe_side(cls):
+    """2⁵³ + 1 is no float; nearest-even rounding goes down there and up at 2⁵³ + 3."""
+    for total in (2**53 + 1, 2**53 + 3):
+        sketch = cls()
+        sketch.update(total, at=0)
+        answer = sketch.query()
+        assert int(answer.lower) < total < int(answer.upper)
+
+
+@both
+def test_a_unit_that_has_expired_stays_outside_after_merging(cls):
+    one = cls(window=100)
+    one.update_many(at=[0, *range(101, 122)])
+    other = one.empty_like()
+    other.update(at=121)
+    answer = merge_all([one, other]).query()
+    assert answer.lower <= 22 <= answer.upper
+
+
+@both
+def test_sketches_that_saw_only_zeros_cost_no_accuracy(cls):
+    sketch, zeros = cls(window=1000), cls(window=1000)
+    sketch.update_many(at=range(5000))
+    zeros.update(0, at=5100)
+    merged = merge_all([zeros, sketch])
+    assert merged.guarantee == sketch.guarantee
+    assert merged.latest == 5100
+    answer = merged.query()  # (4100, 5100] holds 4101 … 4999
+    assert answer.lower <= 899 <= answer.upper
+
+
+@both
+def test_endless_merging_stays_readable(cls):
+    sketch, other = cls(relative_error=0.9), cls(relative_error=0.9)
+    sketch.update(at=0)
+    other.update(at=0)
+    sketch._spread = 1e299  # as after a few thousand merges in a chain
+    for _ in range(10):
+        sketch.merge(other)
+        assert loads(sketch.to_bytes()) == sketch
+    answer = sketch.query()
+    assert answer.lower <= 11 <= answer.upper
+
+
+@both
+def test_positions_cannot_run_out_of_int64(cls):
+    sketch = cls(by="count")
+    sketch.update()
+    sketch._latest = 2**63 - 2
+    sketch.update()
+    before = sketch.to_bytes()
+    for refused in (lambda: sketch.update(), lambda: sketch.update_many([1, 1])):
+        with pytest.raises(ValueError, match="number of updates must stay within int64"):
+            refused()
+    assert sketch.to_bytes() == before
+
+
+@both
+def test_the_largest_error_below_one(cls):
+    sketch = cls(relative_error=np.nextafter(1, 0))
+    sketch.update_many(at=range(1000))
+    assert sketch.guarantee < 1
+    assert loads(sketch.to_bytes()) == sketch
+
+
+def test_buffers_are_given_back():
+    sketch = ExponentialHistogram()
+    for at in range(10_000):
+        sketch.update(at=at)
+    assert sketch._pending.size
+    sketch.query()
+    assert sketch._pending._buffer.size == 0
+
+
+def test_wrong_kinds_at_the_doors():
+    sketch = ExponentialHistogram()
+    with pytest.raises(TypeError, match=r"use recency\.loads"):
+        recency.Sketch.from_bytes(sketch.to_bytes())
+    with pytest.raises(TypeError, match="encode_many takes sketches, got int"):
+        recency.encode_many([1])
+    with pytest.raises(TypeError, match="the other is a NoneType"):
+        sketch.merge(None)
+    with pytest.raises(TypeError, match="masked"):
+        sketch.update_many(np.ma.array([1, 9], mask=[0, 1]), at=[1, 2])
+    for bad in (np.timedelta64(5, "ns"), np.array(5, dtype="timedelta64[s]")):
+        with pytest.raises(TypeError, match="value must be"):
+            sketch.update(bad, at=1)
+    with pytest.raises(TypeError, match="value must be"):
+        sketch.update_many([1, np.timedelta64(5, "ns")], at=[1, 2])
+    with pytest.raises(TypeError, match="value must be"):
+        sketch.update_many(bytearray(b"ab"), at=[1, 2])
+    with pytest.raises(TypeError, match="relative_error must be a number"):
+        ExponentialHistogram(relative_error=np.complex128(0.1))
+    with pytest.raises(ValueError, match="unit must be one of"):
+        ExponentialHistogram(unit=np.array(["s", "ms"]))
+    sketch.update_many(np.array(3, dtype=object), at=[1, 2])
+    assert float(sketch.query()) == 6
+
+
+def reframed(frame, change):
+    """The frame with its bytes changed and its checksum made right again."""
+    broken = bytearray(frame)
+    change(broken)
+    broken[-4:] = zlib.crc32(broken[:-4]).to_bytes(4, "little")
+    return bytes(broken)
+
+
+def test_states_below_the_promise_and_unknown_flags_are_corrupt():
+    tight, loose = (ExponentialHistogram(relative_error=e) for e in (0.1, 0.2))
+    for sketch in (tight, loose):
+        sketch.update(at=1)
+        sketch._settle()
+    with pytest.raises(CorruptSketchError, match="unknown flags 4"):
+        loads(reframed(tight.to_bytes(), lambda frame: frame.__setitem__(4, 4)))
+    tight._log = loose._log
+    frame = tight.to_bytes()
+    with pytest.raises(CorruptSketchError, match="less tight"):
+        loads(frame)
+
+
+def test_positions_before_the_first_are_corrupt():
+    sketch = ExponentialHistogram(by="count")
+    sketch.update_many([1, 1, 1])
+    sketch._settle()
+    for change in (-1, -3):
+        sketch._log = replace(sketch._log, times=sketch._log.times + change)
+        frame = sketch.to_bytes()
+        with pytest.raises(CorruptSketchError, match="positions out of range"):
+            loads(frame)
