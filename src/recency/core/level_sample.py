@@ -170,13 +170,15 @@ class LevelSample:
         self, groups: Int64Array, times: Int64Array, columns: Columns, cutoff: Int64Array
     ) -> "LevelSample":
         """Take in elements; those up to ``cutoff`` (per key) expire."""
-        kept = np.flatnonzero(self.may_be_kept(groups, times))
-        groups = np.concatenate([self.groups, groups[kept]])
-        times = np.concatenate([self.times, times[kept]])
+        kept = self.may_be_kept(groups, times)
+        if not kept.all():
+            groups, times, columns = _take(np.flatnonzero(kept), groups, times, columns)
+        groups = np.concatenate([self.groups, groups])
+        times = np.concatenate([self.times, times])
         columns = tuple(
-            np.concatenate([old, new[kept]]) for old, new in zip(self.columns, columns, strict=True)
+            np.concatenate([old, new]) for old, new in zip(self.columns, columns, strict=True)
         )
-        live = times > cutoff[groups >> _LEVEL_BITS]
+        live = times > (cutoff[0] if cutoff.size == 1 else cutoff[groups >> _LEVEL_BITS])
         if not live.all():
             groups, times, columns = _take(np.flatnonzero(live), groups, times, columns)
         if self.distinct:
