@@ -150,26 +150,28 @@ class QuantileWave(EventSketch):
         Within the margin of rank 0 or 1 one end is infinite: the extremes may not be sampled.
         """
         ranks = validate.numbers(qs, "q", 0, 1)
-        values, margin = self._sorted_sample(window, now)
+        values, margin = self._sampled(window, now)
         if not values.size:
             raise ValueError("a quantile needs values, and the window has none")
+        asked = np.stack([ranks, ranks - margin, ranks + margin])
+        index = np.clip(np.ceil(asked * values.size).astype(np.int64) - 1, 0, values.size - 1)
+        value, lower, upper = np.partition(values, np.unique(index))[index]
+        if not margin:
+            return Estimate(value, lower, upper)
         # A sample says nothing of what lies beyond its own smallest and largest value.
-        lower, upper = _at_rank(values, ranks - margin), _at_rank(values, ranks + margin)
-        if margin:
-            lower = np.where(ranks - margin > 0, lower, -np.inf)
-            upper = np.where(ranks + margin <= 1, upper, np.inf)
-        sure = self.config.confidence if margin else 1.0
-        return Estimate(_at_rank(values, ranks), lower, upper, sure)
+        lower = np.where(ranks - margin > 0, lower, -np.inf)
+        upper = np.where(ranks + margin <= 1, upper, np.inf)
+        return Estimate(value, lower, upper, self.config.confidence)
 
     def rank(
         self, value: float, window: Duration | None = None, now: Time | None = None
     ) -> Estimate:
         """The share of the window's values that do not exceed ``value``, in [0, 1]."""
         number = float(validate.numbers(value, "value", -MOST_VALUE, MOST_VALUE)[()])
-        values, margin = self._sorted_sample(window, now)
+        values, margin = self._sampled(window, now)
         if not values.size:
             raise ValueError("a rank needs values, and the window has none")
-        share = float(np.searchsorted(values, number, side="right") / values.size)
+        share = float((values <= number).mean())
         return Estimate(
             share,
             max(0.0, share - margin),
@@ -195,21 +197,15 @@ class QuantileWave(EventSketch):
             self.config.confidence,
         )
 
-    def _sorted_sample(
+    def _sampled(
         self, window: Duration | None, now: Time | None
     ) -> tuple[NDArray[np.float64], float]:
-        """The sampled values of the window in order, and how far their ranks may be off."""
+        """The sampled values of the window, and how far ranks among them may be off."""
         since = self._since(window, now)
         if self._latest is None:
             return np.empty(0), 0.0
         level, present, sampled = self._window_sample(since)
-        values = np.sort(self._sample.columns[0][present[sampled]])
+        values = self._sample.columns[0][present[sampled]]
         if level == NO_LEVEL or not values.size:
             return values, 0.0
         return values, rank_margin(values.size, self.config.confidence)
-
-
-def _at_rank(values: NDArray[np.float64], ranks: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The smallest values that at least the given shares do not exceed."""
-    index = np.ceil(ranks * values.size).astype(np.int64) - 1
-    return values[np.clip(index, 0, values.size - 1)]

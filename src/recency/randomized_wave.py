@@ -120,6 +120,7 @@ class RandomizedWave(SampleSketch):
         super()._start()
         self._rows: list[tuple[Any, int]] = []
         self._items: list[Any] = []
+        self._repeats = _Repeats()
 
     def _codecs(self) -> Sequence[ColumnCodec]:
         return [IdentityCodec(), ItemCodec()] if self.config.keep_items else [IdentityCodec()]
@@ -179,9 +180,11 @@ class RandomizedWave(SampleSketch):
     def _elements(self, columns: Sequence[Int64Array]) -> tuple[Int64Array, Int64Array, Columns]:
         hashed, times, waiting = columns
         hashes = hashed.view(np.uint64)
-        fresh = _not_repeated(hashes, times)
-        if fresh.size < hashes.size:
-            hashes, times, waiting = hashes[fresh], times[fresh], waiting[fresh]
+        if self._repeats.worth_a_look():
+            fresh = _not_repeated(hashes, times)
+            self._repeats.saw(hashes.size - fresh.size, hashes.size)
+            if fresh.size < hashes.size:
+                hashes, times, waiting = hashes[fresh], times[fresh], waiting[fresh]
         levels = levels_of_items(hashes)
         further: Columns = (identities(hashes, levels),)
         if self.config.keep_items:
@@ -255,6 +258,21 @@ class RandomizedWave(SampleSketch):
         if not self.is_empty:
             self._settle()
         return self._description(f"{self._sample.times.size} items kept, latest={self._latest}")
+
+
+class _Repeats:
+    """Whether looking for repeated items pays: where there were few, the next blocks go without."""
+
+    def __init__(self) -> None:
+        self._skip = 0
+
+    def worth_a_look(self) -> bool:
+        self._skip = max(0, self._skip - 1)
+        return not self._skip
+
+    def saw(self, repeated: int, rows: int) -> None:
+        if 4 * repeated < rows:
+            self._skip = 32
 
 
 def _not_repeated(hashes: UInt64Array, times: Int64Array) -> NDArray[np.intp]:

@@ -38,17 +38,28 @@ def xxh64(x: UInt64Array, seed: int) -> UInt64Array:
 
 def _xxh64_block(x: UInt64Array, start: np.uint64) -> UInt64Array:
     h = x * _PRIME_2
-    h = (h << np.uint64(31)) | (h >> np.uint64(33))
-    h *= _PRIME_1
-    h ^= start
-    h = (h << np.uint64(27)) | (h >> np.uint64(37))
-    h *= _PRIME_1
-    h += _PRIME_4
-    h ^= h >> np.uint64(33)
-    h *= _PRIME_2
-    h ^= h >> np.uint64(29)
-    h *= _PRIME_3
-    h ^= h >> np.uint64(32)
+    spare = np.empty_like(h)  # two buffers for all steps: allocating costs more than computing
+
+    def rotate(left: int) -> None:
+        np.right_shift(h, np.uint64(64 - left), out=spare)
+        np.left_shift(h, np.uint64(left), out=h)
+        np.bitwise_or(h, spare, out=h)
+
+    def fold(right: int, factor: np.uint64) -> None:
+        np.right_shift(h, np.uint64(right), out=spare)
+        np.bitwise_xor(h, spare, out=h)
+        np.multiply(h, factor, out=h)
+
+    rotate(31)
+    np.multiply(h, _PRIME_1, out=h)
+    np.bitwise_xor(h, start, out=h)
+    rotate(27)
+    np.multiply(h, _PRIME_1, out=h)
+    np.add(h, _PRIME_4, out=h)
+    fold(33, _PRIME_2)
+    fold(29, _PRIME_3)
+    np.right_shift(h, np.uint64(32), out=spare)
+    np.bitwise_xor(h, spare, out=h)
     return h
 
 
