@@ -204,8 +204,8 @@ class QuantileWave(EventSketch):
         since = self._since(window, now)
         if self._latest is None:
             return np.empty(0), 0.0
-        level, present, sampled = self._window_sample(since)
-        values = self._sample.columns[0][present[sampled]]
+        level, in_sample = self._level_of_window(since)
+        values = self._sample.columns[0][in_sample & (self._sample.times > since)]
         if level == NO_LEVEL or not values.size:
             return values, 0.0
         return values, rank_margin(values.size, self.config.confidence)

@@ -127,11 +127,15 @@ class SampleSketch(WindowedSketch):
 
     def _window_sample(self, since: int) -> tuple[int, NDArray[np.intp], NDArray[np.bool_]]:
         """ℓ, the elements of the window that are present, and which of them are of the sample."""
+        level, in_sample = self._level_of_window(since)
+        present = np.flatnonzero(self._sample.times > since)
+        return level, present, in_sample[present]
+
+    def _level_of_window(self, since: int) -> tuple[int, NDArray[np.bool_]]:
+        """ℓ, and which elements, of whatever time, are at a level from ℓ on."""
         self._settle()
         level = int(self._sample.query_levels(np.array([since]))[0])
-        present = np.flatnonzero(self._sample.times > since)
-        lowest = group_of(0, np.array(level))
-        return level, present, self._sample.groups[present] >= lowest
+        return level, self._sample.groups >= group_of(0, np.array(level))
 
     # --- merge ---
 
