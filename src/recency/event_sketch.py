@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from recency.core import validate
 from recency.core.arrays import UInt64Array
 from recency.core.hashing import check_one, hash_integers, hash_items, hash_rows, is_one
-from recency.core.sample_states import ColumnCodec, NumberCodec
+from recency.core.sample_states import ColumnCodec, NumberCodec, SampleStates
 from recency.sample_sketch import SampleSketch
 from recency.timeunit import to_tick, to_ticks
 from recency.windowed import Time
 
 _ROWS = 4096  # single updates that wait as they came
-MOST_VALUE = 2.0**960  # sums of fewer than 2⁶³ of them are finite
+_MOST_INDEX = 2**63 - 1  # from there on all events share it; their values and times differ
 
 
 class EventSketch(SampleSketch):
@@ -32,6 +32,7 @@ class EventSketch(SampleSketch):
     _distinct = False
     _pending_columns = 3  # coin, time, value
     _least_value: ClassVar[float]
+    _most_value: ClassVar[float]
 
     def _begin(self, stream: int) -> None:
         self._start()
@@ -55,7 +56,15 @@ class EventSketch(SampleSketch):
     @classmethod
     def _merged_extra(cls, extras: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         streams, indices = zip(*extras, strict=True)
-        return min(streams), min(sum(indices), 2**63 - 1)
+        return min(streams), min(sum(indices), _MOST_INDEX)
+
+    @classmethod
+    def _check(cls, prototype: Self, states: SampleStates) -> str | None:
+        _, index = states.extra
+        kept = np.bincount(states.sample.keys, minlength=index.size)
+        if (index[~states.seen] > 0).any() or (kept > index).any():
+            return "more events than were seen"
+        return None
 
     def empty_like(self, merge_levels: int = 0, stream: int | None = None) -> Self:
         """A new sketch of the same configuration, of this or another ``stream``."""
@@ -66,7 +75,7 @@ class EventSketch(SampleSketch):
     # --- update ---
 
     def _update(self, value: Any, at: Time | None, id: Any) -> None:
-        number = float(validate.numbers(value, "value", self._least_value, MOST_VALUE)[()])
+        number = validate.number(value, "value", self._least_value, self._most_value)
         tick = to_tick(at, self.config.unit)
         if id is not None:
             check_one(id, "id")
@@ -77,7 +86,7 @@ class EventSketch(SampleSketch):
             self._buffer_rows()
 
     def _update_many(self, value: Any, at: Any, id: Any) -> None:
-        values = validate.numbers(value, "value", self._least_value, MOST_VALUE)
+        values = validate.numbers(value, "value", self._least_value, self._most_value)
         ticks = to_ticks(at, self.config.unit)
         columns: dict[str, NDArray[Any]] = {"value": values, "at": ticks}
         coins = None
@@ -93,14 +102,14 @@ class EventSketch(SampleSketch):
         self, values: NDArray[np.float64], ticks: NDArray[np.int64], coins: UInt64Array | None
     ) -> None:
         size = values.size
-        values = np.ascontiguousarray(values)
+        values = values + 0.0  # a copy, in which zero has one sign
         bits = values.view(np.int64)
         if coins is None:
-            index = np.arange(self._index, self._index + size)
+            index = (np.arange(size).view(np.uint64) + np.uint64(self._index)).view(np.int64)
             seed = int(hash_integers(np.array([self._stream]), self.config.seed)[0])
             coins = hash_rows(seed, index, bits, np.ascontiguousarray(ticks))
         newest = int(ticks.max())
-        self._index += size
+        self._index = min(self._index + size, _MOST_INDEX)
         kept = self._counts(values)
         if kept is not None:
             coins = np.broadcast_to(coins, size)[kept]

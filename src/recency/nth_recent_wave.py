@@ -171,7 +171,8 @@ class NthRecentWave(WindowedSketch):
     def query(self, n: int = 1, now: Time | None = None) -> Estimate:
         """The age, in ticks at ``now``, of the n-th most recent 1.
 
-        A ``ValueError`` if there are fewer 1s, or if that one is older than the largest window.
+        A ``ValueError`` if there are fewer 1s, or if that one is certainly older than the largest
+        window; where this cannot be told, the interval says so.
         """
         n = validate.integer(n, "n", 1)
         since = self._since(None, now)

@@ -1,5 +1,6 @@
 """Quantiles over asynchronous streams (Xu, Tirthapura & Busch 2008, §3, §5)."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,9 +11,9 @@ from numpy.typing import NDArray
 from recency.core import validate
 from recency.core.arrays import Int64Array
 from recency.core.level_sample import NO_LEVEL, Columns, group_of, levels_of_items
-from recency.core.sizing import capacity_for_ranks, count_interval, rank_error_for, rank_margin
+from recency.core.sizing import capacity_for_ranks, count_interval, kept_rank_error, rank_margin
 from recency.estimate import Estimate
-from recency.event_sketch import MOST_VALUE, EventSketch
+from recency.event_sketch import EventSketch
 from recency.timeunit import UNITS, to_duration
 from recency.windowed import Duration, Time
 
@@ -81,7 +82,7 @@ class QuantileWave(EventSketch):
     family = 5
     config: QuantileWaveConfig
     config_class = QuantileWaveConfig
-    _least_value = -MOST_VALUE
+    _least_value, _most_value = -math.inf, math.inf
 
     def __init__(
         self,
@@ -96,7 +97,7 @@ class QuantileWave(EventSketch):
     ) -> None:
         validate.one_of(unit, "unit", UNITS)
         error = validate.fraction(rank_error, "rank_error")
-        sure = validate.fraction(confidence, "confidence")
+        sure = validate.confidence(confidence)
         self.config = QuantileWaveConfig(
             None if window is None else to_duration(window, unit),
             error,
@@ -126,9 +127,7 @@ class QuantileWave(EventSketch):
     def guarantee(self) -> float:
         """The rank error kept with probability ``confidence``."""
         config = self.config
-        if config.capacity == capacity_for_ranks(config.rank_error, 1 - config.confidence):
-            return config.rank_error
-        return rank_error_for(config.capacity, 1 - config.confidence)
+        return kept_rank_error(config.capacity, config.rank_error, 1 - config.confidence)
 
     def query(
         self, q: float = 0.5, window: Duration | None = None, now: Time | None = None
@@ -151,8 +150,6 @@ class QuantileWave(EventSketch):
         """
         ranks = validate.numbers(qs, "q", 0, 1)
         values, margin = self._sampled(window, now)
-        if not values.size:
-            raise ValueError("a quantile needs values, and the window has none")
         asked = np.stack([ranks, ranks - margin, ranks + margin])
         index = np.clip(np.ceil(asked * values.size).astype(np.int64) - 1, 0, values.size - 1)
         value, lower, upper = np.partition(values, np.unique(index))[index]
@@ -167,10 +164,8 @@ class QuantileWave(EventSketch):
         self, value: float, window: Duration | None = None, now: Time | None = None
     ) -> Estimate:
         """The share of the window's values that do not exceed ``value``, in [0, 1]."""
-        number = float(validate.numbers(value, "value", -MOST_VALUE, MOST_VALUE)[()])
+        number = validate.number(value, "value")
         values, margin = self._sampled(window, now)
-        if not values.size:
-            raise ValueError("a rank needs values, and the window has none")
         share = float((values <= number).mean())
         return Estimate(
             share,
@@ -202,10 +197,11 @@ class QuantileWave(EventSketch):
     ) -> tuple[NDArray[np.float64], float]:
         """The sampled values of the window, and how far ranks among them may be off."""
         since = self._since(window, now)
-        if self._latest is None:
-            return np.empty(0), 0.0
         level, in_sample = self._level_of_window(since)
         values = self._sample.columns[0][in_sample & (self._sample.times > since)]
-        if level == NO_LEVEL or not values.size:
-            return values, 0.0
-        return values, rank_margin(values.size, self.config.confidence)
+        if not values.size and level == NO_LEVEL:
+            raise ValueError("a quantile or rank needs values, and the window has none")
+        if not values.size:
+            raise ValueError("none of the window's values was sampled: it needs a larger capacity")
+        margin = 0.0 if level == NO_LEVEL else rank_margin(values.size, self.config.confidence)
+        return values, margin

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,14 @@ from recency.core import validate
 from recency.core.arrays import Int64Array, UInt64Array
 from recency.core.hashing import check_one, hash_items, is_one
 from recency.core.level_sample import NO_LEVEL, Columns, group_of, levels_of_items
-from recency.core.sample_states import ColumnCodec, IdentityCodec, ItemCodec, identities
-from recency.core.sizing import capacity_for_count, count_interval, relative_error_for
+from recency.core.sample_states import (
+    ColumnCodec,
+    IdentityCodec,
+    ItemCodec,
+    SampleStates,
+    identities,
+)
+from recency.core.sizing import capacity_for_count, count_interval, kept_relative_error
 from recency.estimate import Estimate
 from recency.sample_sketch import SampleSketch
 from recency.timeunit import UNITS, to_duration, to_tick, to_ticks
@@ -100,7 +106,7 @@ class RandomizedWave(SampleSketch):
     ) -> None:
         validate.one_of(unit, "unit", UNITS)
         error = validate.fraction(relative_error, "relative_error")
-        sure = validate.fraction(confidence, "confidence")
+        sure = validate.confidence(confidence)
         if not isinstance(keep_items, bool):
             raise TypeError(f"keep_items must be a bool, got {type(keep_items).__name__}")
         self.config = RandomizedWaveConfig(
@@ -193,15 +199,25 @@ class RandomizedWave(SampleSketch):
             further = (*further, items)
         return group_of(0, levels), times, further
 
+    @classmethod
+    def _check(cls, prototype: Self, states: SampleStates) -> str | None:
+        if prototype.config.keep_items:
+            identity, items = states.sample.columns
+            hashes = hash_items(list(items), prototype.config.seed)
+            levels = levels_of_items(hashes)
+            if (levels != states.sample.levels).any() or (
+                identities(hashes, levels) != identity
+            ).any():
+                return "an item that does not belong to its hash"
+        return None
+
     # --- questions ---
 
     @property
     def guarantee(self) -> float:
         """The relative error kept with probability ``confidence``."""
         config = self.config
-        if config.capacity == capacity_for_count(config.relative_error, 1 - config.confidence):
-            return config.relative_error
-        return relative_error_for(config.capacity, 1 - config.confidence)
+        return kept_relative_error(config.capacity, config.relative_error, 1 - config.confidence)
 
     def query(
         self,
@@ -293,7 +309,7 @@ def _not_repeated(hashes: UInt64Array, times: Int64Array) -> NDArray[np.intp]:
 def _as_list(items: Any, size: int) -> list[Any]:
     if is_one(items):
         return [items.item() if isinstance(items, np.generic) else items] * size
-    plain = items if isinstance(items, list) else np.asarray(items).tolist()
+    plain = items if isinstance(items, Sequence) else np.asarray(items).tolist()
     return [item.item() if isinstance(item, np.generic) else item for item in plain]
 
 

@@ -28,6 +28,7 @@ class SampleSketch(WindowedSketch):
     merge_law = "exact"
     _distinct: ClassVar[bool]
     _pending_columns: ClassVar[int]
+    _level_range: ClassVar[tuple[int, int]] = (0, 63)
 
     def _start(self) -> None:
         self._latest = None
@@ -188,6 +189,7 @@ class SampleSketch(WindowedSketch):
         states = read_states(
             prototype._sample,
             prototype.config.window,
+            cls._level_range,
             len(prototype._extra()),
             prototype._codecs(),
             reader,

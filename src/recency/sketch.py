@@ -254,8 +254,11 @@ def _prototype(cls: type[Sketch], values: list[codec.Scalar]) -> Sketch:
     names = [field.name for field in fields(cls.config_class)]
     if len(names) != len(values):
         codec.corrupt(cls.__name__, f"expected {len(names)} settings, got {len(values)}")
+    settings = dict(zip(names, values, strict=True))
+    if settings.get("capacity", 1) is None:  # it is always written, so that nobody computes it
+        codec.corrupt(cls.__name__, "no capacity")
     try:
-        return cls(**dict(zip(names, values, strict=True)))
+        return cls(**settings)
     except (TypeError, ValueError) as error:
         codec.corrupt(cls.__name__, f"bad configuration: {error}")
 

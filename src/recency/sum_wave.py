@@ -12,11 +12,13 @@ from recency.core import validate
 from recency.core.arrays import Int64Array
 from recency.core.level_sample import NO_LEVEL, Columns, group_of, levels_of_weights
 from recency.core.sample_states import SampleStates
-from recency.core.sizing import capacity_for_count, count_interval, relative_error_for
+from recency.core.sizing import capacity_for_count, count_interval, kept_relative_error
 from recency.estimate import Estimate
-from recency.event_sketch import MOST_VALUE, EventSketch
+from recency.event_sketch import EventSketch
 from recency.timeunit import UNITS, to_duration
 from recency.windowed import Duration, Time
+
+MOST_SUMMAND = 2.0**960  # sums of fewer than 2⁶³ of them are finite
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,8 @@ class SumWave(EventSketch):
     family = 4
     config: SumWaveConfig
     config_class = SumWaveConfig
-    _least_value = 0.0
+    _least_value, _most_value = 0.0, MOST_SUMMAND
+    _level_range = (-1074, 1014)
 
     def __init__(
         self,
@@ -95,7 +98,7 @@ class SumWave(EventSketch):
     ) -> None:
         validate.one_of(unit, "unit", UNITS)
         error = validate.fraction(relative_error, "relative_error")
-        sure = validate.fraction(confidence, "confidence")
+        sure = validate.confidence(confidence)
         self.config = SumWaveConfig(
             None if window is None else to_duration(window, unit),
             error,
@@ -128,20 +131,19 @@ class SumWave(EventSketch):
     @classmethod
     def _check(cls, prototype: Self, states: SampleStates) -> str | None:
         weights = states.sample.columns[0]
-        if (weights <= 0).any() or (weights > MOST_VALUE).any():
+        if (weights <= 0).any() or (weights > MOST_SUMMAND).any():
             return "a value out of range"
-        # A coin is at most 1, so no element is below the level of its own weight.
-        if (states.sample.levels < np.frexp(weights)[1] - 1).any():
-            return "a value at a level below its own"
-        return None
+        # A coin is in [2⁻⁵³, 1]: no element is below the level of its own weight, or 54 above.
+        above = states.sample.levels - (np.frexp(weights)[1] - 1)
+        if (above < 0).any() or (above > 54).any():
+            return "a value at a level that is not its own"
+        return super()._check(prototype, states)
 
     @property
     def guarantee(self) -> float:
         """The relative error kept with probability ``confidence``."""
         config = self.config
-        if config.capacity == capacity_for_count(config.relative_error, 1 - config.confidence):
-            return config.relative_error
-        return relative_error_for(config.capacity, 1 - config.confidence)
+        return kept_relative_error(config.capacity, config.relative_error, 1 - config.confidence)
 
     def query(self, window: Duration | None = None, now: Time | None = None) -> Estimate:
         """The sum of values in (now − window, now]."""

@@ -1,4 +1,4 @@
-"""The streams behind the golden files: arithmetic only, no random generator.
+"""The streams behind the golden files: arithmetic only, no random generator, fixed capacities.
 
 Run as a program, it writes the files that do not exist yet. It never writes one again.
 """
@@ -72,7 +72,7 @@ def _late(size):
 
 
 def _distinct(items, **settings):
-    sketch = RandomizedWave("20 minutes", 0.3, unit="s", **settings)
+    sketch = RandomizedWave("20 minutes", 0.3, unit="s", **{"capacity": 57, **settings})
     sketch.update_many(items, at=_late(len(items)))
     return sketch
 
@@ -80,7 +80,7 @@ def _distinct(items, **settings):
 def _events(cls, ids, **settings):
     parts = []
     for stream in range(2):
-        part = cls(1000, 0.3, stream=stream, **settings)
+        part = cls(1000, 0.3, stream=stream, capacity=30, **settings)
         part.update_many(_values(2000) / 4, at=_late(2000), id=np.arange(2000) if ids else None)
         parts.append(part)
     return merge_all(parts)
@@ -95,7 +95,7 @@ def _nth_recent():
 _MIXED = [1, -7, "a", "ü", "", b"", b"\x00\xff", 2**62]
 
 STREAMS |= {
-    "randomized-empty": lambda: RandomizedWave(window=10, seed=3),
+    "randomized-empty": lambda: RandomizedWave(window=10, seed=3, capacity=57),
     "randomized-integers": lambda: _distinct(_values(4000) * 1000 + np.arange(4000)),
     "randomized-kept": lambda: _distinct(_MIXED * 5, keep_items=True, capacity=4),
     "sum-ids": lambda: _events(SumWave, ids=True),

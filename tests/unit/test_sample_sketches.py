@@ -1,12 +1,25 @@
 """What the laws do not say: questions, predicates, wording, exactness, coins."""
 
 import math
+from dataclasses import astuple, replace
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
-from recency import NthRecentWave, QuantileWave, RandomizedWave, SumWave, loads, merge_all
+from recency import (
+    CorruptSketchError,
+    NthRecentWave,
+    QuantileWave,
+    RandomizedWave,
+    SumWave,
+    loads,
+    merge_all,
+)
+from recency.core import codec
+from recency.core.codec import RecordWriter
+from recency.core.hashing import hash_items
+from recency.core.level_sample import group_of, levels_of_items
 
 
 def wave_of(items, **settings):
@@ -213,3 +226,129 @@ def test_nth_recent_keeps_its_promise_on_a_long_stream():
         assert answer.lower <= age <= answer.upper
         assert abs(answer.value - age) <= 0.05 * age
     assert wave._log.times.size <= 11 * 22
+
+
+def test_lone_surrogates_are_items_like_others():
+    wave = RandomizedWave(keep_items=True)
+    wave.update("\ud800", at=1)
+    wave.update_many(["\ud800", "a", "\udfff"], at=[2, 2, 2])
+    assert float(wave.query()) == 3
+    assert loads(wave.to_bytes()).sample() == wave.sample()
+    total = SumWave()
+    total.update(2, at=1, id="\ud800")
+    assert float(total.query()) == 2
+
+
+def test_the_container_of_items_makes_no_difference():
+    items = ["a", 5, b"x", "a\0", ""]
+    waves = []
+    for container in (list, tuple, lambda x: np.array(x, dtype=object)):
+        wave = RandomizedWave(keep_items=True)
+        wave.update_many(container(items), at=1)
+        assert set(wave.sample()) == set(items)
+        waves.append(wave)
+    assert waves[0] == waves[1] == waves[2]
+
+
+def test_zero_has_one_sign():
+    one, other = QuantileWave(capacity=10), QuantileWave(capacity=10)
+    one.update_many([0.0, -0.0], at=1, id=[5, 1005])
+    other.update_many([-0.0, 0.0], at=1, id=[1005, 5])
+    assert one == other
+    assert loads(one.to_bytes()) == one
+
+
+def test_the_index_of_coins_stops_at_the_end_of_int64():
+    wave = SumWave(capacity=5)
+    wave.update_many(at=range(100))
+    for _ in range(64):
+        wave.merge(wave)
+    wave.update(at=100)
+    wave.update_many(at=[101, 102])
+    assert loads(wave.to_bytes()) == wave
+
+
+def forged(sketch, **change):
+    """The bytes of a sketch whose sample was tampered with."""
+    sketch._settle()
+    sketch._sample = replace(sketch._sample, **change)
+    return sketch.to_bytes()
+
+
+def test_forged_states_are_corrupt():
+    def wave(**settings):
+        return wave_of([1, 2, 3], capacity=5, **settings)
+
+    far = group_of(0, np.array([1500]))
+    for make in (wave, lambda: _sum_of([1, 2, 3])):
+        with pytest.raises(CorruptSketchError, match="levels? out of"):
+            loads(forged(make(), edge_groups=far, edges=np.array([1])))
+    with pytest.raises(CorruptSketchError, match="level out of range"):
+        loads(forged(wave(), groups=group_of(0, np.array([-1, 0, 1]))))
+    kept = wave(keep_items=True)
+    kept._settle()
+    identity, items = kept._sample.columns
+    with pytest.raises(CorruptSketchError, match="does not belong to its hash"):
+        loads(forged(kept, columns=(identity, items[[1, 0, 2]])))
+    with pytest.raises(CorruptSketchError, match="not its own"):
+        loads(forged(_sum_of([1.0, 1.0]), columns=(np.array([1e9, 1.0]),)))
+    events = _sum_of([1, 2, 3])
+    events._settle()
+    events._index = 2
+    frame = events.to_bytes()
+    with pytest.raises(CorruptSketchError, match="more events than were seen"):
+        loads(frame)
+
+
+def _sum_of(values):
+    wave = SumWave(capacity=5)
+    wave.update_many(values, at=range(len(values)))
+    return wave
+
+
+def test_counts_beyond_the_bytes_are_refused_before_anything_is_made():
+    """Records of three numbers: seen, a latest time, and a number of edges that is not there."""
+    sketch = RandomizedWave(capacity=5)
+    config = codec.encode_config(astuple(sketch.config))
+    for count in (2**30, 2**40, 2**62):
+        writer = RecordWriter(1)
+        writer.ragged(np.array([1, 20, count], dtype=np.uint64), np.array([3]))
+        frame = codec.encode_many(sketch.family, config, writer)[0]
+        with pytest.raises(CorruptSketchError, match="shorter than its counts"):
+            loads(frame)
+
+
+def test_a_capacity_is_always_written():
+    config = RandomizedWave(capacity=5).config
+    writer = RecordWriter(1)
+    writer.scalar(np.zeros(1, dtype=np.uint64))
+    settings = codec.encode_config(astuple(replace(config, capacity=None, relative_error=5e-324)))
+    with pytest.raises(CorruptSketchError, match="no capacity"):
+        loads(codec.encode_many(RandomizedWave.family, settings, writer)[0])
+
+
+def test_bad_numbers_and_confidences():
+    for bad in ([3.0], [1, 2]):
+        with pytest.raises(TypeError, match="value must be a number, got list"):
+            SumWave().update(bad, at=1)
+        with pytest.raises(TypeError, match="value must be a number, got list"):
+            QuantileWave().rank(bad)
+    with pytest.raises(ValueError, match="value must be finite and within float64"):
+        SumWave().update(10**400, at=1)
+    big = QuantileWave()
+    big.update(1.7e308, at=1)
+    assert float(big.query()) == 1.7e308
+    with pytest.raises(ValueError, match="confidence must be at most"):
+        SumWave(confidence=1 - 1.2e-16)
+    assert "guarantee" in repr(RandomizedWave(relative_error=1e-170, capacity=5))
+
+
+def test_a_window_without_sampled_values_says_so():
+    """Equal times go together: here every level with more than one event has forgotten them all."""
+    wave = QuantileWave(capacity=1, seed=0)
+    wave.update_many(np.arange(1000.0), at=np.zeros(1000, dtype=int), id=np.arange(1000))
+    levels = levels_of_items(hash_items(np.arange(1000), 0))
+    assert np.bincount(levels)[-1] > 1  # the highest level has several: nothing above is left
+    with pytest.raises(ValueError, match="was sampled: it needs a larger capacity"):
+        wave.query()
+    assert wave.count().lower <= 1000 <= wave.count().upper

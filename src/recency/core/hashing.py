@@ -156,7 +156,11 @@ def _bytes_keys(items: Sequence[Any], name: str) -> UInt64Array:
 
 
 def _murmur(items: Iterable[Any], seed: int) -> UInt64Array:
-    digests = b"".join(map(mmh3.hash_bytes, items, repeat(seed)))  # 16 bytes each, low half first
+    try:
+        encoded = [item.encode() if isinstance(item, str) else item for item in items]
+    except UnicodeEncodeError:  # lone surrogates, which mmh3 does not survive
+        encoded = [item.encode("utf-8", "surrogatepass") for item in items]
+    digests = b"".join(map(mmh3.hash_bytes, encoded, repeat(seed)))  # 16 bytes each, low half first
     return np.frombuffer(digests, dtype="<u8")[::2].astype(np.uint64)
 
 

@@ -173,6 +173,8 @@ class LevelSample:
         kept = self.may_be_kept(groups, times)
         if not kept.all():
             groups, times, columns = _take(np.flatnonzero(kept), groups, times, columns)
+        if not groups.size and (self.times > cutoff[self.keys]).all():
+            return self._trimmed(self.groups, self.times, self.columns, cutoff)
         groups = np.concatenate([self.groups, groups])
         times = np.concatenate([self.times, times])
         columns = tuple(

@@ -29,7 +29,6 @@ from recency.core.codec import RecordReader, RecordWriter, corrupt, unzigzag, zi
 from recency.core.level_sample import LevelSample, group_of
 
 _FIRST_TICK = INT64_MIN + 1
-_MOST_LEVEL = 2000  # in absolute value
 
 
 class ColumnCodec(Protocol):
@@ -102,6 +101,7 @@ def write_states(states: SampleStates, codecs: Sequence[ColumnCodec], writer: Re
 def read_states(
     empty: LevelSample,
     window: int | None,
+    level_range: tuple[int, int],
     extras: int,
     codecs: Sequence[ColumnCodec],
     reader: RecordReader,
@@ -116,14 +116,17 @@ def read_states(
     if (latest < _FIRST_TICK).any():
         corrupt(name, "the latest time is out of range")
 
+    # Reading compares counts with what is there: only then is anything of that size made.
     edge_counts = _scatter(reader.integers(present), seen)
+    edge_steps = reader.signed(edge_counts)
     edge_keys = np.repeat(np.arange(reader.size), edge_counts)
-    edge_levels = _levels(reader.signed(edge_counts), edge_keys, name)
+    edge_levels = _levels(edge_steps, edge_keys, level_range, name)
     edges = _before(reader.ragged(edge_counts), latest[edge_keys], name)
 
     levels_per_record = _scatter(reader.integers(present), seen)
+    level_steps = reader.signed(levels_per_record)
     level_keys = np.repeat(np.arange(reader.size), levels_per_record)
-    levels = _levels(reader.signed(levels_per_record), level_keys, name)
+    levels = _levels(level_steps, level_keys, level_range, name)
     level_counts = reader.integers(levels_per_record, most=empty.capacity)
     if (level_counts < 1).any():
         corrupt(name, "a level without elements")
@@ -167,8 +170,11 @@ def _steps(levels: Int64Array, keys: Int64Array) -> Int64Array:
     return steps
 
 
-def _levels(steps: Int64Array, keys: Int64Array, name: str) -> Int64Array:
-    if (np.abs(np.clip(steps, -(2**62), 2**62)) > 2 * _MOST_LEVEL).any():
+def _levels(
+    steps: Int64Array, keys: Int64Array, level_range: tuple[int, int], name: str
+) -> Int64Array:
+    low, high = level_range
+    if (steps < low).any() or (steps > high - low).any():
         corrupt(name, "a level out of range")
     running = np.cumsum(steps)
     first = run_starts(keys)
@@ -176,7 +182,7 @@ def _levels(steps: Int64Array, keys: Int64Array, name: str) -> Int64Array:
     levels: Int64Array = running - before
     is_first = np.zeros(keys.size, dtype=np.bool_)
     is_first[first] = True
-    if (np.abs(levels) > _MOST_LEVEL).any() or (steps[~is_first] <= 0).any():
+    if (levels < low).any() or (levels > high).any() or (steps[~is_first] <= 0).any():
         corrupt(name, "levels out of order")
     return levels
 
@@ -250,7 +256,7 @@ class NumberCodec:
         """A flag for each record, then the numbers."""
         owners = np.repeat(np.arange(counts.size), counts)
         small = np.abs(values) < 2.0**53
-        whole = small & (np.where(small, values, 0.5) % 1 == 0) & ~_is_minus_zero(values)
+        whole = small & (np.where(small, values, 0.5) % 1 == 0)
         as_integers = np.bincount(owners, ~whole, counts.size) == 0
         writer.scalar(as_integers.astype(np.uint64))
         integers = zigzag(np.where(whole, values, 0).astype(np.int64))
@@ -264,14 +270,9 @@ class NumberCodec:
         owners = np.repeat(np.arange(counts.size), counts)
         from_bits = numbers.byteswap().view(np.float64)
         values = np.where(as_integers[owners], unzigzag(numbers).astype(np.float64), from_bits)
-        if not np.isfinite(values).all():
-            corrupt(reader.name, "a number that is not finite")
+        if not np.isfinite(values).all() or ((values == 0) & np.signbit(values)).any():
+            corrupt(reader.name, "a number that is not finite, or a negative zero")
         return values
-
-
-def _is_minus_zero(values: NDArray[Any]) -> BoolArray:
-    is_minus_zero: BoolArray = (values == 0) & np.signbit(values)
-    return is_minus_zero
 
 
 class ItemCodec:

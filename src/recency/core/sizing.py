@@ -22,6 +22,7 @@ level answers depends on the same coins as the answer, and that costs up to 1.4 
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from statistics import NormalDist
 
@@ -30,6 +31,9 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
+MOST_CAPACITY = 2**31
+_LARGE = 20_000
+_FEW = 250
 _OCTAVES = (-1, 3)  # around α; further down no level overflows, further up no sample misses
 _DOUBT_SHARE = 0.7
 _lgamma = np.frompyfunc(math.lgamma, 1, 1)
@@ -39,26 +43,61 @@ _lgamma = np.frompyfunc(math.lgamma, 1, 1)
 def capacity_for_count(relative_error: float, doubt: float) -> int:
     """The smallest α for counts and sums."""
     z = NormalDist().inv_cdf(1 - doubt / 2)
-    return _smallest(lambda a: _count_failure(a, relative_error) <= doubt, z**2 / relative_error**2)
+
+    def smallest(error: float) -> int:
+        return _smallest(lambda a: _count_failure(a, error) <= doubt, (z / error) ** 2)
+
+    return _scaled(smallest, z, relative_error, "relative_error")
 
 
 @lru_cache(maxsize=256)
 def capacity_for_ranks(rank_error: float, doubt: float) -> int:
     """The smallest α for quantiles, all of them at once."""
-    guess = math.log(2 / doubt) / (2 * rank_error**2)
-    return _smallest(lambda a: _rank_failure(a, rank_error) <= doubt, guess)
+    root = math.sqrt(math.log(2 / doubt) / 2)
+
+    def smallest(error: float) -> int:
+        return _smallest(lambda a: _rank_failure(a, error) <= doubt, (root / error) ** 2)
+
+    return _scaled(smallest, root, rank_error, "rank_error")
+
+
+def _scaled(smallest: Callable[[float], int], root: float, error: float, name: str) -> int:
+    """Beyond samples of 20 000, α grows as 1/ε² and a little less: the rule is on the safe side."""
+    reference = max(error, root / math.sqrt(_LARGE))
+    capacity = smallest(reference) * min(reference / error, 1e9) ** 2
+    if capacity > MOST_CAPACITY:
+        raise ValueError(
+            f"{name} must be larger, got {error}: a sample would need {capacity:.1g} elements per "
+            f"level; at most {MOST_CAPACITY} are possible"
+        )
+    return math.ceil(capacity)
 
 
 @lru_cache(maxsize=256)
-def relative_error_for(capacity: int, doubt: float) -> float:
-    """The error that a capacity keeps with this doubt; 1 if it keeps none."""
-    return _smallest_error(lambda e: _count_failure(capacity, e) <= doubt)
+def kept_relative_error(capacity: int, relative_error: float, doubt: float) -> float:
+    """The error kept with this doubt: the one asked for, unless another capacity was chosen."""
+    return _kept(capacity, relative_error, doubt, capacity_for_count, _count_failure)
 
 
 @lru_cache(maxsize=256)
-def rank_error_for(capacity: int, doubt: float) -> float:
-    """The rank error that a capacity keeps with this doubt; 1 if it keeps none."""
-    return _smallest_error(lambda e: _rank_failure(capacity, e) <= doubt)
+def kept_rank_error(capacity: int, rank_error: float, doubt: float) -> float:
+    """The same for ranks."""
+    return _kept(capacity, rank_error, doubt, capacity_for_ranks, _rank_failure)
+
+
+def _kept(
+    capacity: int,
+    error: float,
+    doubt: float,
+    capacity_for: Callable[[float, float], int],
+    failure: Callable[[int, float], float],
+) -> float:
+    with suppress(ValueError):
+        if capacity == capacity_for(error, doubt):
+            return error
+    reference = min(capacity, _LARGE)
+    kept = _smallest_error(lambda e: failure(reference, e) <= doubt)
+    return kept * math.sqrt(reference / capacity)
 
 
 def count_interval(n: int, confidence: float) -> tuple[float, float]:
@@ -118,14 +157,22 @@ def poisson_at_most(k: FloatArray, mean: FloatArray) -> FloatArray:
     return np.clip(np.where(below, tail, 1 - tail), 0.0, 1.0)
 
 
-def _means(capacity: int) -> FloatArray:
+def _means(capacity: int, error: float | None = None) -> FloatArray:
     """μ_ℓ on a grid: rows are levels, columns the position of μ within an octave around α.
 
     The sum peaks where overflowing becomes likely, within a few √α below α: there the grid is fine.
+    In small samples the probability of an error above ``error`` jumps as integers enter and leave
+    the interval, and is largest at a jump: all jumps of the two levels that matter are on the grid.
     """
     near = 1 + np.arange(-5, 2, 0.125) / math.sqrt(capacity)
-    octave = np.union1d(np.geomspace(2**-0.5, 2**0.5, 13), near[(near > 0.7) & (near < 1.42)])
-    return capacity * octave * 2.0 ** np.arange(*_OCTAVES)[:, None]
+    octave = [np.geomspace(2**-0.5, 2**0.5, 13), near]
+    if error is not None and error < 1 and capacity <= _FEW:
+        k = np.arange(1, 6 * capacity)
+        jumps = np.concatenate([k / (1 - error) * (1 + 1e-12), k / (1 + error) * (1 - 1e-12)])
+        octave += [jumps / capacity, jumps / (2 * capacity)]
+    columns = np.unique(np.concatenate(octave))
+    columns = columns[(columns > 0.7) & (columns < 1.42)]
+    return capacity * columns * 2.0 ** np.arange(*_OCTAVES)[:, None]
 
 
 def _overflows(capacity: int, mean: FloatArray) -> FloatArray:
@@ -133,10 +180,9 @@ def _overflows(capacity: int, mean: FloatArray) -> FloatArray:
 
 
 def _count_failure(capacity: int, error: float) -> float:
-    means = _means(capacity)
+    means = _means(capacity, error)
     mean = means.ravel()
-    # Between grid points the probability of an error above ε jumps as integers enter the interval;
-    # counting an error of exactly ε as a miss, and rounding outward, is above all the jumps.
+    # An error of exactly ε counts as a miss here.
     misses = poisson_at_most(np.floor(mean * (1 - error)), mean) + (
         1 - poisson_at_most(np.ceil(mean * (1 + error)) - 1, mean)
     )

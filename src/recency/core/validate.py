@@ -18,6 +18,31 @@ def fraction(value: object, name: str) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
+def confidence(value: object) -> float:
+    """A probability that an interval can be made for."""
+    sure = fraction(value, "confidence")
+    if 1 - sure < 1e-12:
+        raise ValueError(f"confidence must be at most 1 - 1e-12, got {sure!r}")
+    return sure
+
+
+def number(value: object, name: str, least: float = -np.inf, most: float = np.inf) -> float:
+    """One finite number in [least, most]."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if not _is_number(value):
+        raise TypeError(f"{name} must be a number, got {_kind(value)}")
+    try:
+        result = float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        result = np.inf
+    if not np.isfinite(result):
+        raise ValueError(f"{name} must be finite and within float64, got {value}")
+    if not least <= result <= most:
+        raise ValueError(f"{name} must be in [{least:g}, {most:g}], got {value}")
+    return result
+
+
 def one_of(value: object, name: str, choices: Sequence[str | None]) -> Any:
     """One of a few words."""
     if not (value is None or isinstance(value, str)) or value not in choices:
@@ -64,20 +89,13 @@ def numbers(
 ) -> NDArray[np.float64]:
     """One finite number in [least, most] (a 0-d array), or a column of them, as float64."""
     if is_scalar(values):
-        if isinstance(values, np.ndarray):
-            values = values.item()
-        if not _is_number(values):
-            raise TypeError(f"{name} must be a number, got {_kind(values)}")
-        array = np.asarray(float(values))  # type: ignore[arg-type]
-    else:
-        array = column(values, name)
-        if array.dtype == object:
-            bad = [type(value).__name__ for value in array if not _is_number(value)]
-            if bad:
-                raise TypeError(f"{name} must be numbers, got {bad[0]}")
-        elif array.dtype.kind not in "iuf":
-            raise TypeError(f"{name} must be numbers, got {array.dtype}")
-        array = array.astype(np.float64)
+        return np.asarray(number(values, name, least, most))
+    array = column(values, name)
+    if array.dtype == object:
+        array = np.array([number(value, name) for value in array], dtype=np.float64)
+    elif array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be numbers, got {array.dtype}")
+    array = array.astype(np.float64)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)].flat[0]}")
     outside = (array < least) | (array > most)
