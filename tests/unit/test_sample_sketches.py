@@ -281,7 +281,7 @@ def test_forged_states_are_corrupt():
 
     far = group_of(0, np.array([1500]))
     for make in (wave, lambda: _sum_of([1, 2, 3])):
-        with pytest.raises(CorruptSketchError, match="levels? out of"):
+        with pytest.raises(CorruptSketchError, match=r"levels? out of"):
             loads(forged(make(), edge_groups=far, edges=np.array([1])))
     with pytest.raises(CorruptSketchError, match="level out of range"):
         loads(forged(wave(), groups=group_of(0, np.array([-1, 0, 1]))))
