@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recency.core import validate
-from recency.core.arrays import Int64Array, UInt64Array
+from recency.core.arrays import BoolArray, Int64Array
 from recency.core.hashing import check_one, hash_items, is_one
 from recency.core.level_sample import NO_LEVEL, Columns, group_of, levels_of_items
 from recency.core.sample_states import (
@@ -25,7 +25,7 @@ from recency.timeunit import UNITS, to_duration, to_tick, to_ticks
 from recency.windowed import Duration, Time
 
 _ROWS = 4096  # single updates that wait as they came
-_SLOT_BITS = 14
+_SLOTS = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,6 @@ class RandomizedWave(SampleSketch):
         super()._start()
         self._rows: list[tuple[Any, int]] = []
         self._items: list[Any] = []
-        self._repeats = _Repeats()
 
     def _codecs(self) -> Sequence[ColumnCodec]:
         return [IdentityCodec(), ItemCodec()] if self.config.keep_items else [IdentityCodec()]
@@ -186,11 +185,6 @@ class RandomizedWave(SampleSketch):
     def _elements(self, columns: Sequence[Int64Array]) -> tuple[Int64Array, Int64Array, Columns]:
         hashed, times, waiting = columns
         hashes = hashed.view(np.uint64)
-        if self._repeats.worth_a_look():
-            fresh = _not_repeated(hashes, times)
-            self._repeats.saw(hashes.size - fresh.size, hashes.size)
-            if fresh.size < hashes.size:
-                hashes, times, waiting = hashes[fresh], times[fresh], waiting[fresh]
         levels = levels_of_items(hashes)
         further: Columns = (identities(hashes, levels),)
         if self.config.keep_items:
@@ -198,6 +192,22 @@ class RandomizedWave(SampleSketch):
             items[:] = [self._items[i] for i in waiting]
             further = (*further, items)
         return group_of(0, levels), times, further
+
+    def _not_needed(self, groups: Int64Array, times: Int64Array, further: Columns) -> BoolArray:
+        """Rows whose item surely comes again, as late or later, among them; most such, not all.
+
+        Each row writes its number into a slot that its identity picks, so that the last one of an
+        item stays, unless another item has the slot.
+        """
+        identity = further[0]
+        slot = (identity & np.uint64(_SLOTS - 1)).view(np.int64)
+        table = np.empty(_SLOTS, dtype=np.int64)
+        rows = np.arange(identity.size)
+        table[slot] = rows
+        last = table[slot]
+        repeated: BoolArray = (identity[last] == identity) & (last != rows)
+        repeated &= (times[last] >= times) & (groups[last] == groups)
+        return repeated
 
     @classmethod
     def _check(cls, prototype: Self, states: SampleStates) -> str | None:
@@ -274,36 +284,6 @@ class RandomizedWave(SampleSketch):
         if not self.is_empty:
             self._settle()
         return self._description(f"{self._sample.times.size} items kept, latest={self._latest}")
-
-
-class _Repeats:
-    """Whether looking for repeated items pays: where there were few, the next blocks go without."""
-
-    def __init__(self) -> None:
-        self._skip = 0
-
-    def worth_a_look(self) -> bool:
-        self._skip = max(0, self._skip - 1)
-        return not self._skip
-
-    def saw(self, repeated: int, rows: int) -> None:
-        if 4 * repeated < rows:
-            self._skip = 32
-
-
-def _not_repeated(hashes: UInt64Array, times: Int64Array) -> NDArray[np.intp]:
-    """Rows without those that are surely repeated later among them; most of them, not all.
-
-    Each row writes its number into a slot that its hash picks, so that the last one of an item
-    stays, unless another item has the slot.
-    """
-    slot = (hashes >> np.uint64(64 - _SLOT_BITS)).view(np.int64)
-    table = np.empty(1 << _SLOT_BITS, dtype=np.int64)
-    rows = np.arange(hashes.size)
-    table[slot] = rows
-    last = table[slot]
-    repeated = (hashes[last] == hashes) & (times[last] >= times) & (last != rows)
-    return np.flatnonzero(~repeated)
 
 
 def _as_list(items: Any, size: int) -> list[Any]:

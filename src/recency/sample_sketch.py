@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from recency.core.arrays import Int64Array
 from recency.core.codec import RecordReader, RecordWriter, corrupt
-from recency.core.level_sample import Columns, LevelSample, group_of
+from recency.core.level_sample import Columns, LevelSample, group_of, take
 from recency.core.sample_states import ColumnCodec, SampleStates, read_states, write_states
 from recency.pending import Pending
 from recency.windowed import WindowedSketch
@@ -47,6 +47,12 @@ class SampleSketch(WindowedSketch):
     def _elements(self, columns: Sequence[Int64Array]) -> tuple[Int64Array, Int64Array, Columns]:
         """Groups, times and further columns of rows that waited."""
         raise NotImplementedError
+
+    def _not_needed(
+        self, groups: Int64Array, times: Int64Array, further: Columns
+    ) -> NDArray[np.bool_] | None:
+        """Elements that others of the same block make superfluous, if that is cheap to tell."""
+        return None
 
     def _extra(self) -> tuple[int, ...]:
         """Further numbers of the state, at least 0."""
@@ -100,9 +106,10 @@ class SampleSketch(WindowedSketch):
             groups, times, further = self._elements([column[begin:end] for column in columns])
             kept = self._sample.may_be_kept(groups, times) & (times > cutoff[0])
             if not kept.all():
-                index = np.flatnonzero(kept)
-                groups, times = groups[index], times[index]
-                further = tuple(column[index] for column in further)
+                groups, times, further = take(np.flatnonzero(kept), groups, times, further)
+            not_needed = self._not_needed(groups, times, further)
+            if not_needed is not None and not_needed.any():
+                groups, times, further = take(np.flatnonzero(~not_needed), groups, times, further)
             survivors.append((groups, times, further))
             waiting += groups.size
             if waiting >= max(_ABSORB, self._sample.times.size // 2):

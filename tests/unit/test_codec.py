@@ -51,11 +51,16 @@ def test_records_round_trip(ragged):
     reader = RecordReader("test", numbers, sizes)
     assert reader.integer().tolist() == counts.tolist()
     assert reader.ragged(counts).tolist() == flat.tolist()
-    reader.finish()
+    reader.finish(writer)
     with pytest.raises(CorruptSketchError, match="shorter"):
         reader.scalar()
     with pytest.raises(CorruptSketchError, match="longer"):
-        RecordReader("test", numbers, sizes).finish()
+        RecordReader("test", numbers, sizes).finish(writer)
+    other = RecordWriter(len(ragged))
+    other.scalar(counts.astype(np.uint64) + np.uint64(1))
+    other.ragged(flat, counts)
+    with pytest.raises(CorruptSketchError, match="canonical"):
+        reader.finish(other)
 
 
 def test_counts_are_checked_before_anything_of_that_size_is_made():

@@ -156,10 +156,16 @@ class RecordReader:
             corrupt(self.name, f"a number is above {most}")
         return x.view(np.int64)
 
-    def finish(self) -> None:
-        """Everything must have been taken."""
+    def finish(self, written: RecordWriter) -> None:
+        """Everything must have been taken, and be what is written for what it was taken for.
+
+        So equal states and equal bytes are the same thing.
+        """
         if (self._cursor != self._end).any():
             corrupt(self.name, "the payload is longer than its counts say")
+        numbers, _ = written.numbers()
+        if not np.array_equal(numbers, self._numbers):
+            corrupt(self.name, "the payload is not in its canonical form")
 
 
 def _positions(starts: Int64Array, counts: Int64Array) -> Int64Array:

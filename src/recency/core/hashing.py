@@ -24,6 +24,7 @@ _PRIME_4 = np.uint64(0x85EBCA77C2B2AE63)
 _PRIME_5 = np.uint64(0x27D4EB2F165667C5)
 _SPARK_SEED = 42
 _MASK = 2**64 - 1
+_STRINGS, _BYTES = 1, 2  # seeds of MurmurHash3
 _BLOCK = 1 << 13  # rows per pass: temporaries that stay in the cache
 
 
@@ -142,7 +143,7 @@ def _integer_keys(items: Any, name: str) -> UInt64Array:
     return validate.integers(items, name).view(np.uint64)
 
 
-def _text_keys(items: Sequence[Any], name: str, murmur_seed: int = 1) -> UInt64Array:
+def _text_keys(items: Sequence[Any], name: str, murmur_seed: int = _STRINGS) -> UInt64Array:
     distinct = dict.fromkeys(items)
     if 2 * len(distinct) > len(items):
         return _murmur(items, murmur_seed)
@@ -152,15 +153,16 @@ def _text_keys(items: Sequence[Any], name: str, murmur_seed: int = 1) -> UInt64A
 
 
 def _bytes_keys(items: Sequence[Any], name: str) -> UInt64Array:
-    return _text_keys(items, name, murmur_seed=2)
+    return _text_keys(items, name, murmur_seed=_BYTES)
 
 
 def _murmur(items: Iterable[Any], seed: int) -> UInt64Array:
-    try:
-        encoded = [item.encode() if isinstance(item, str) else item for item in items]
-    except UnicodeEncodeError:  # lone surrogates, which mmh3 does not survive
-        encoded = [item.encode("utf-8", "surrogatepass") for item in items]
-    digests = b"".join(map(mmh3.hash_bytes, encoded, repeat(seed)))  # 16 bytes each, low half first
+    if seed == _STRINGS:
+        try:
+            items = list(map(str.encode, items))
+        except UnicodeEncodeError:  # lone surrogates, which mmh3 does not survive
+            items = [item.encode("utf-8", "surrogatepass") for item in items]
+    digests = b"".join(map(mmh3.hash_bytes, items, repeat(seed)))  # 16 bytes each, low half first
     return np.frombuffer(digests, dtype="<u8")[::2].astype(np.uint64)
 
 

@@ -172,7 +172,7 @@ class LevelSample:
         """Take in elements; those up to ``cutoff`` (per key) expire."""
         kept = self.may_be_kept(groups, times)
         if not kept.all():
-            groups, times, columns = _take(np.flatnonzero(kept), groups, times, columns)
+            groups, times, columns = take(np.flatnonzero(kept), groups, times, columns)
         if not groups.size and (self.times > cutoff[self.keys]).all():
             return self._trimmed(self.groups, self.times, self.columns, cutoff)
         groups = np.concatenate([self.groups, groups])
@@ -182,7 +182,7 @@ class LevelSample:
         )
         live = times > (cutoff[0] if cutoff.size == 1 else cutoff[groups >> _LEVEL_BITS])
         if not live.all():
-            groups, times, columns = _take(np.flatnonzero(live), groups, times, columns)
+            groups, times, columns = take(np.flatnonzero(live), groups, times, columns)
         if self.distinct:
             groups, times, columns = _most_recent(groups, times, columns)
         return self._trimmed(groups, times, columns, cutoff)
@@ -220,7 +220,7 @@ class LevelSample:
         """The same sample, elements by group, then newest first, then by the further columns."""
         numeric = [column for column in self.columns if column.dtype != object]
         order = np.lexsort((*reversed(numeric), ~self.times, self.groups))
-        groups, times, columns = _take(order, self.groups, self.times, self.columns)
+        groups, times, columns = take(order, self.groups, self.times, self.columns)
         return replace(self, groups=groups, times=times, columns=columns)
 
     def flaw(self, cutoff: Int64Array) -> str | None:
@@ -258,7 +258,7 @@ class LevelSample:
             dropped = overflowing[times_there <= risen[slot]]
             keep = np.ones(groups.size, dtype=np.bool_)
             keep[dropped] = False
-            groups, times, columns = _take(np.flatnonzero(keep), groups, times, columns)
+            groups, times, columns = take(np.flatnonzero(keep), groups, times, columns)
             untouched = ~np.isin(edge_groups, full)
             edge_groups = np.concatenate([edge_groups[untouched], full])
             edges = np.concatenate([edges[untouched], risen])
@@ -280,9 +280,10 @@ def _level_of(groups: Int64Array) -> Int64Array:
     return levels
 
 
-def _take(
+def take(
     index: NDArray[np.intp], groups: Int64Array, times: Int64Array, columns: Columns
 ) -> tuple[Int64Array, Int64Array, Columns]:
+    """Some of the elements."""
     return groups[index], times[index], tuple(column[index] for column in columns)
 
 
@@ -338,5 +339,5 @@ def _most_recent(
     if starts.size == groups.size:
         return groups, times, columns
     newest = np.maximum.reduceat(times[order], starts)
-    groups, _, columns = _take(order[starts], groups, times, columns)
+    groups, _, columns = take(order[starts], groups, times, columns)
     return groups, newest, columns
