@@ -38,7 +38,7 @@ def distinct(report):
     }
     for name, items in workloads.items():
         plain = items[:1_000_000].tolist()
-        hll = 1 / seconds(lambda: hll_loop(plain), 3)
+        hll = 1 / seconds(lambda: hll_loop(plain))
         report.add(f"DataSketches hll_sketch(12).update in a loop, {name}", hll, "M/s")
         for batch in (10_000, 1_000_000):
             rate = (
