@@ -152,7 +152,7 @@ class QuantileWave(EventSketch):
         values, margin = self._sampled(window, now)
         asked = np.stack([ranks, ranks - margin, ranks + margin])
         index = np.clip(np.ceil(asked * values.size).astype(np.int64) - 1, 0, values.size - 1)
-        value, lower, upper = np.partition(values, np.unique(index))[index]
+        value, lower, upper = values[index]
         if not margin:
             return Estimate(value, lower, upper)
         # A sample says nothing of what lies beyond its own smallest and largest value.
@@ -166,7 +166,7 @@ class QuantileWave(EventSketch):
         """The share of the window's values that do not exceed ``value``, in [0, 1]."""
         number = validate.number(value, "value")
         values, margin = self._sampled(window, now)
-        share = float((values <= number).mean())
+        share = float(np.searchsorted(values, number, side="right") / values.size)
         return Estimate(
             share,
             max(0.0, share - margin),
@@ -195,10 +195,11 @@ class QuantileWave(EventSketch):
     def _sampled(
         self, window: Duration | None, now: Time | None
     ) -> tuple[NDArray[np.float64], float]:
-        """The sampled values of the window, and how far ranks among them may be off."""
+        """The sampled values of the window in order, and how far their ranks may be off."""
         since = self._since(window, now)
         level, in_sample = self._level_of_window(since)
-        values = self._sample.columns[0][in_sample & (self._sample.times > since)]
+        rows = np.flatnonzero(in_sample & (self._sample.times > since))
+        values = np.sort(self._sample.columns[0][rows])
         if not values.size and level == NO_LEVEL:
             raise ValueError("a quantile or rank needs values, and the window has none")
         if not values.size:

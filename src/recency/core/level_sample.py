@@ -332,7 +332,7 @@ def _most_recent(
     if groups.size and int(groups.min()) >> _LEVEL_BITS != int(groups.max()) >> _LEVEL_BITS:
         order = order[stable_order(groups[order] >> _LEVEL_BITS)]
     same_identity = identity[order[1:]] == identity[order[:-1]]
-    if (groups[order[1:]] != groups[order[:-1]])[same_identity].any():
+    if (same_identity & (groups[order[1:]] != groups[order[:-1]])).any():
         # Two levels of a key have an identity in common, which the sort may have interleaved.
         order = np.lexsort((identity, groups))
     starts = run_starts(identity[order], groups[order])

@@ -428,7 +428,8 @@ class RankLog:
             tag, highest = self._newest_first(keys[expired_items], level)
             keep[expired_items[::-1][1:][tag[1:] <= highest[:-1]]] = False
         if not keep.all():
-            keys, times, ranks, values = keys[keep], times[keep], ranks[keep], values[keep]
+            index = np.flatnonzero(keep)  # several times faster than masks, from the second use on
+            keys, times, ranks, values = keys[index], times[index], ranks[index], values[index]
         starts = offsets(np.bincount(keys, minlength=self.size))
         return replace(self, starts=starts, times=times, ranks=ranks, values=values)
 
