@@ -47,12 +47,17 @@ class Report:
         print(f"  {what:<66}{figure:>10.4g} {unit:<12}{budget}")
 
     def write(self) -> None:
-        commit = subprocess.run(
-            ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
-        ).stdout.strip()
+        commit = _git("rev-parse", "--short", "HEAD") or "unknown"
+        if _git("status", "--porcelain", "--", ".", ":!benchmarks/results"):
+            commit += " with changes"
         python = f"Python {platform.python_version()}"
         machine = f"{os.cpu_count()} cores, {platform.machine()}, {python}"
-        lines = [f"# commit {commit or 'unknown'}; {machine}", "what\tfigure\tunit\tbudget"]
+        lines = [f"# commit {commit}; {machine}", "what\tfigure\tunit\tbudget"]
         lines += ["\t".join(row) for row in self._rows]
         RESULTS.mkdir(exist_ok=True)
         self._path.write_text("\n".join(lines) + "\n")
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
+    return done.stdout.strip()

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recency.core import validate
-from recency.core.arrays import UInt64Array
+from recency.core.arrays import Int64Array, UInt64Array
 from recency.core.hashing import check_one, hash_integers, hash_items, hash_rows, is_one
+from recency.core.level_sample import Columns
 from recency.core.sample_states import ColumnCodec, NumberCodec, SampleStates
 from recency.sample_sketch import SampleSketch
 from recency.timeunit import to_tick, to_ticks
@@ -119,6 +120,9 @@ class EventSketch(SampleSketch):
     def _counts(self, values: NDArray[np.float64]) -> NDArray[np.bool_] | None:
         """Which values can ever contribute; None if all do."""
         return None
+
+    def _further(self, columns: Sequence[Int64Array], levels: Int64Array) -> Columns:
+        return (columns[2].view(np.float64),)
 
     def _buffer_rows(self) -> None:
         """Work off single updates in runs that have ids, or have none."""

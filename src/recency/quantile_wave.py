@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from recency.core import validate
 from recency.core.arrays import Int64Array
-from recency.core.level_sample import NO_LEVEL, Columns, group_of, levels_of_items
+from recency.core.level_sample import NO_LEVEL, levels_of_items
 from recency.core.sizing import capacity_for_ranks, count_interval, kept_rank_error, rank_margin
 from recency.estimate import Estimate
 from recency.event_sketch import EventSketch
@@ -118,10 +118,8 @@ class QuantileWave(EventSketch):
         """:meth:`update` for arrays; a scalar goes with all elements of the others."""
         self._update_many(value, at, id)
 
-    def _elements(self, columns: Sequence[Int64Array]) -> tuple[Int64Array, Int64Array, Columns]:
-        coins, times, bits = columns
-        levels = levels_of_items(coins.view(np.uint64))
-        return group_of(0, levels), times, (bits.view(np.float64),)
+    def _levels(self, columns: Sequence[Int64Array]) -> Int64Array:
+        return levels_of_items(columns[0].view(np.uint64))
 
     @property
     def guarantee(self) -> float:

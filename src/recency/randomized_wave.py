@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from recency.core import validate
 from recency.core.arrays import BoolArray, Int64Array
 from recency.core.hashing import check_one, hash_items, is_one
-from recency.core.level_sample import NO_LEVEL, Columns, group_of, levels_of_items
+from recency.core.level_sample import NO_LEVEL, Columns, levels_of_items
 from recency.core.sample_states import (
     ColumnCodec,
     IdentityCodec,
@@ -182,16 +182,17 @@ class RandomizedWave(SampleSketch):
         self._buffer_rows()
         super()._settle()
 
-    def _elements(self, columns: Sequence[Int64Array]) -> tuple[Int64Array, Int64Array, Columns]:
-        hashed, times, waiting = columns
-        hashes = hashed.view(np.uint64)
-        levels = levels_of_items(hashes)
-        further: Columns = (identities(hashes, levels),)
-        if self.config.keep_items:
-            items = np.empty(times.size, dtype=object)
-            items[:] = [self._items[i] for i in waiting]
-            further = (*further, items)
-        return group_of(0, levels), times, further
+    def _levels(self, columns: Sequence[Int64Array]) -> Int64Array:
+        return levels_of_items(columns[0].view(np.uint64))
+
+    def _further(self, columns: Sequence[Int64Array], levels: Int64Array) -> Columns:
+        hashes, times, waiting = columns
+        identity = identities(hashes.view(np.uint64), levels)
+        if not self.config.keep_items:
+            return (identity,)
+        items = np.empty(times.size, dtype=object)
+        items[:] = [self._items[i] for i in waiting]
+        return identity, items
 
     def _not_needed(self, groups: Int64Array, times: Int64Array, further: Columns) -> BoolArray:
         """Rows whose item surely comes again, as late or later, among them; most such, not all.

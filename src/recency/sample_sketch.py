@@ -44,8 +44,12 @@ class SampleSketch(WindowedSketch):
         """How the further columns of the elements are written."""
         raise NotImplementedError
 
-    def _elements(self, columns: Sequence[Int64Array]) -> tuple[Int64Array, Int64Array, Columns]:
-        """Groups, times and further columns of rows that waited."""
+    def _levels(self, columns: Sequence[Int64Array]) -> Int64Array:
+        """The levels of rows that waited; the second of their columns is the time."""
+        raise NotImplementedError
+
+    def _further(self, columns: Sequence[Int64Array], levels: Int64Array) -> Columns:
+        """The further columns of such rows."""
         raise NotImplementedError
 
     def _not_needed(
@@ -103,10 +107,13 @@ class SampleSketch(WindowedSketch):
         end = columns[0].size
         while end > 0:
             begin = max(0, end - _BLOCK)
-            groups, times, further = self._elements([column[begin:end] for column in columns])
-            kept = self._sample.may_be_kept(groups, times) & (times > cutoff[0])
+            rows = [column[begin:end] for column in columns]
+            levels = self._levels(rows)
+            kept = self._sample.may_be_kept(group_of(0, levels), rows[1]) & (rows[1] > cutoff[0])
             if not kept.all():
-                groups, times, further = take(np.flatnonzero(kept), groups, times, further)
+                index = np.flatnonzero(kept)
+                rows, levels = [column[index] for column in rows], levels[index]
+            groups, times, further = group_of(0, levels), rows[1], self._further(rows, levels)
             not_needed = self._not_needed(groups, times, further)
             if not_needed is not None and not_needed.any():
                 groups, times, further = take(np.flatnonzero(~not_needed), groups, times, further)

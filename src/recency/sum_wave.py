@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from recency.core import validate
 from recency.core.arrays import Int64Array
-from recency.core.level_sample import NO_LEVEL, Columns, group_of, levels_of_weights
+from recency.core.level_sample import NO_LEVEL, levels_of_weights
 from recency.core.sample_states import SampleStates
 from recency.core.sizing import capacity_for_count, count_interval, kept_relative_error
 from recency.estimate import Estimate
@@ -123,10 +123,9 @@ class SumWave(EventSketch):
         positive = values > 0
         return None if positive.all() else positive
 
-    def _elements(self, columns: Sequence[Int64Array]) -> tuple[Int64Array, Int64Array, Columns]:
-        coins, times, bits = columns
-        weights = bits.view(np.float64)
-        return group_of(0, levels_of_weights(weights, coins.view(np.uint64))), times, (weights,)
+    def _levels(self, columns: Sequence[Int64Array]) -> Int64Array:
+        coins, _, bits = columns
+        return levels_of_weights(bits.view(np.float64), coins.view(np.uint64))
 
     @classmethod
     def _check(cls, prototype: Self, states: SampleStates) -> str | None:
