@@ -50,7 +50,7 @@ class Pending:
     def _store(self, columns: "tuple[ArrayLike, ...] | Int64Array", size: int) -> None:
         end = self._stored + size
         if end > self._buffer.shape[1]:
-            grown = np.empty((self._buffer.shape[0], end + end // 2), dtype=np.int64)
+            grown = np.empty((self._buffer.shape[0], end + end // 4), dtype=np.int64)
             grown[:, : self._stored] = self._buffer[:, : self._stored]
             self._buffer = grown
         for row, column in zip(self._buffer, columns, strict=True):

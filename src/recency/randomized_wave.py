@@ -91,7 +91,7 @@ class RandomizedWave(SampleSketch):
     config: RandomizedWaveConfig
     config_class = RandomizedWaveConfig
     _distinct = True
-    _pending_columns = 3  # hash, time, and where the item waits
+    _least_flush = 1 << 19
 
     def __init__(
         self,
@@ -123,6 +123,8 @@ class RandomizedWave(SampleSketch):
         self._start()
 
     def _start(self) -> None:
+        # hash, time, and where the item waits
+        self._pending_columns = 3 if self.config.keep_items else 2
         super()._start()
         self._rows: list[tuple[Any, int]] = []
         self._items: list[Any] = []
@@ -157,13 +159,13 @@ class RandomizedWave(SampleSketch):
         self._buffer(hashes, item, ticks, size)
 
     def _buffer(self, hashes: Any, items: Any, ticks: Int64Array, size: int) -> None:
-        waiting: Any = 0
+        columns = [hashes.view(np.int64), ticks]
         if self.config.keep_items:
             if self._pending.size and self._pending.size + size > self._room():
                 self._flush()  # before the new items join those that wait
-            waiting = np.arange(len(self._items), len(self._items) + size)
+            columns.append(np.arange(len(self._items), len(self._items) + size))
             self._items += _as_list(items, size)
-        self._add([hashes.view(np.int64), ticks, waiting], int(ticks.max()), size)
+        self._add(columns, int(ticks.max()), size)
         if not self._pending.size:
             self._items = []
 
@@ -186,12 +188,11 @@ class RandomizedWave(SampleSketch):
         return levels_of_items(columns[0].view(np.uint64))
 
     def _further(self, columns: Sequence[Int64Array], levels: Int64Array) -> Columns:
-        hashes, times, waiting = columns
-        identity = identities(hashes.view(np.uint64), levels)
+        identity = identities(columns[0].view(np.uint64), levels)
         if not self.config.keep_items:
             return (identity,)
-        items = np.empty(times.size, dtype=object)
-        items[:] = [self._items[i] for i in waiting]
+        items = np.empty(levels.size, dtype=object)
+        items[:] = [self._items[i] for i in columns[2]]
         return identity, items
 
     def _not_needed(self, groups: Int64Array, times: Int64Array, further: Columns) -> BoolArray:

@@ -13,7 +13,6 @@ from recency.core.sample_states import ColumnCodec, SampleStates, read_states, w
 from recency.pending import Pending
 from recency.windowed import WindowedSketch
 
-_LEAST_FLUSH = 1 << 18  # taking elements in costs some 5 ms: spread it over many events
 _BLOCK = 1 << 13  # rows looked at in one pass: temporaries that stay in the cache
 _ABSORB = 1 << 14  # survivors collected, at least, before the sample takes them in
 
@@ -27,7 +26,9 @@ class SampleSketch(WindowedSketch):
 
     merge_law = "exact"
     _distinct: ClassVar[bool]
-    _pending_columns: ClassVar[int]
+    _pending_columns: int
+    _least_flush: ClassVar[int] = 1 << 18
+    """Taking elements in costs some 5 ms: it is spread over so many events, at least."""
     _level_range: ClassVar[tuple[int, int]] = (0, 63)
 
     def _start(self) -> None:
@@ -86,7 +87,7 @@ class SampleSketch(WindowedSketch):
             self._settled = True
 
     def _room(self) -> int:
-        return max(_LEAST_FLUSH, 2 * self._sample.times.size)
+        return max(self._least_flush, 2 * self._sample.times.size)
 
     def _flush(self) -> None:
         """Work in what waits; there is more to come."""
