@@ -7,8 +7,9 @@ down into Spark. Strings (UTF-8) and bytes: the low half of MurmurHash3 x64-128 
 integer, its decimal string, and the bytes of that are different items.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
+from itertools import count, repeat
 from typing import Any
 
 import mmh3
@@ -144,12 +145,9 @@ def _integer_keys(items: Any, name: str) -> UInt64Array:
 
 
 def _text_keys(items: Sequence[Any], name: str, murmur_seed: int = _STRINGS) -> UInt64Array:
-    distinct = dict.fromkeys(items)
-    if 2 * len(distinct) > len(items):
-        return _murmur(items, murmur_seed)
-    code = dict(zip(distinct, range(len(distinct)), strict=True))
+    code: defaultdict[Any, int] = defaultdict(count().__next__)  # numbers items as they first come
     codes = np.fromiter(map(code.__getitem__, items), np.intp, len(items))
-    return _murmur(distinct, murmur_seed)[codes]
+    return _murmur(code, murmur_seed)[codes]
 
 
 def _bytes_keys(items: Sequence[Any], name: str) -> UInt64Array:
