@@ -142,7 +142,7 @@ def aircraft_miles_and_delays(flights: Flights) -> list[Answer]:
     delays.update_many(landed.arrival_delay, at=landed.departed)
     answers = []
     for days in (1, 7, 90):
-        window, width = f"{days} days", days * 24 * HOUR
+        window, width = "24 hours" if days == 1 else f"{days} days", days * 24 * HOUR
         recent = flights.where(flights.departed > now - width)
         delay = np.sort(recent.arrival_delay[~np.isnan(recent.arrival_delay)])
         different, total = np.unique(recent.tail_number).size, int(recent.miles.sum())
