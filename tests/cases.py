@@ -121,7 +121,7 @@ _BAD_COUNT_UPDATES = [
     ("update_many", {"value": [2**62, 2**62]}, ValueError),
 ]
 
-_NO_MERGING = "003 Fig. 2: count-based windows do not determine how two streams interleave"
+_NO_MERGING = "Papapetrou et al. 2012, Fig. 2: positions do not say how two streams interleave"
 
 
 def _window_cases(cls):

@@ -115,7 +115,7 @@ def test_predicates_have_intervals_that_reflect_their_selectivity():
 
 
 def test_union_counting_equals_the_positionwise_or():
-    """004 Scenario 3: 1s in the OR of t bit streams; the union sketch is that of the OR itself."""
+    """Gibbons & Tirthapura 2004, scenario 3: 1s in the OR of streams, from the union sketch."""
     rng = np.random.default_rng(5)
     streams = rng.random((4, 50_000)) < 0.2
     union = streams.any(axis=0)

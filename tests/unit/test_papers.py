@@ -109,7 +109,7 @@ def test_duplicated_positions_of_section_3_2():
 
 
 def test_referee_scenario_1_each_party_its_own_window():
-    """004 §3.4: the last N items of each of t streams; answers add, no merging error."""
+    """Gibbons & Tirthapura 2004, §3.4: the last N items of each stream; the answers add."""
     rng = np.random.default_rng(1)
     streams = [rng.integers(0, 2, size) for size in (1000, 3000, 50)]
     parties = []
@@ -124,7 +124,7 @@ def test_referee_scenario_1_each_party_its_own_window():
 
 
 def test_referee_scenario_2_one_logical_stream_split():
-    """004 §3.4: items carry the overall sequence number; each party is asked at the same now."""
+    """The same section: items carry overall sequence numbers; all are asked at the same now."""
     rng = np.random.default_rng(2)
     bits, owner = rng.integers(0, 2, 5000), rng.integers(0, 4, 5000)
     parties = []

@@ -93,7 +93,7 @@ def test_numpy_scalars_are_kept_as_plain_items():
 
 
 def test_sums_are_exact_while_nothing_was_discarded():
-    """000 Lemma 4, with floats whose sum depends on the order in plain arithmetic."""
+    """Xu et al. 2008, Lemma 4, with floats whose sum depends on the order in plain arithmetic."""
     rng = np.random.default_rng(2)
     values = rng.random(1000) * 10.0 ** rng.integers(-8, 8, 1000)
     wave = SumWave()
