@@ -102,8 +102,10 @@ class Estimate:
 
 
 def _as_estimate(other: object) -> Estimate | None:
-    if isinstance(other, Estimate) or not _is_number(other):
-        return other if isinstance(other, Estimate) else None
+    if isinstance(other, Estimate):
+        return other
+    if not _is_number(other):
+        return None
     if other != other:
         raise ValueError("an Estimate cannot be combined with NaN")
     return Estimate(other, other, other)

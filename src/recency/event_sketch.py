@@ -23,7 +23,6 @@ from recency.sample_sketch import SampleSketch
 from recency.timeunit import to_tick, to_ticks
 from recency.windowed import Time
 
-_ROWS = 4096  # single updates that wait as they came
 _MOST_INDEX = 2**63 - 1  # from there on all events share it; their values and times differ
 
 
@@ -43,7 +42,6 @@ class EventSketch(SampleSketch):
         super()._start()
         self._stream = 0
         self._index = 0
-        self._rows: list[tuple[float, int, Any]] = []
 
     def _codecs(self) -> Sequence[ColumnCodec]:
         return [NumberCodec()]
@@ -80,11 +78,7 @@ class EventSketch(SampleSketch):
         tick = to_tick(at, self.config.unit)
         if id is not None:
             check_one(id, "id")
-        self._rows.append((number, tick, id))
-        self._latest = tick if self._latest is None else max(self._latest, tick)
-        self._settled = False
-        if len(self._rows) >= _ROWS:
-            self._buffer_rows()
+        self._add_row((number, tick, id), tick)
 
     def _update_many(self, value: Any, at: Any, id: Any) -> None:
         values = validate.numbers(value, "value", self._least_value, self._most_value)
@@ -137,10 +131,6 @@ class EventSketch(SampleSketch):
             coins = hash_items(list(ids), self.config.seed, "id") if has_id else None
             self._buffer(np.array(values), np.array(ticks, dtype=np.int64), coins)
             begin = end
-
-    def _settle(self) -> None:
-        self._buffer_rows()
-        super()._settle()
 
     def __repr__(self) -> str:
         """Class, guarantee, window, what was seen, bytes."""

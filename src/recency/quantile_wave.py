@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from recency.core import validate
 from recency.core.arrays import Int64Array
 from recency.core.level_sample import NO_LEVEL, levels_of_items
-from recency.core.sizing import capacity_for_ranks, count_interval, kept_rank_error, rank_margin
+from recency.core.sizing import capacity_for_ranks, kept_rank_error, rank_margin
 from recency.estimate import Estimate
 from recency.event_sketch import EventSketch
+from recency.sample_sketch import at_least
 from recency.timeunit import UNITS, to_duration
 from recency.windowed import Duration, Time
 
@@ -181,14 +182,7 @@ class QuantileWave(EventSketch):
         n, seen = int(sampled.sum()), float(present.size)
         if level == NO_LEVEL:
             return Estimate(seen, seen, seen)
-        scale = 2.0**level
-        lower, upper = count_interval(n, self.config.confidence)
-        return Estimate(
-            max(n * scale, seen),
-            max(lower * scale, seen),
-            max(upper * scale, seen),
-            self.config.confidence,
-        )
+        return at_least(self._scaled(n, level), seen)
 
     def _sampled(
         self, window: Duration | None, now: Time | None

@@ -10,9 +10,12 @@ from recency.core.arrays import Int64Array
 from recency.core.codec import RecordReader, RecordWriter, corrupt
 from recency.core.level_sample import Columns, LevelSample, group_of, take
 from recency.core.sample_states import ColumnCodec, SampleStates, read_states, write_states
+from recency.core.sizing import count_interval
+from recency.estimate import Estimate
 from recency.pending import Pending
 from recency.windowed import WindowedSketch
 
+_ROWS = 4096  # single updates that wait as they came
 _BLOCK = 1 << 13  # rows looked at in one pass: temporaries that stay in the cache
 _ABSORB = 1 << 14  # survivors collected, at least, before the sample takes them in
 
@@ -37,12 +40,17 @@ class SampleSketch(WindowedSketch):
             self.config.capacity, self._distinct, [codec.dtype for codec in self._codecs()]
         )
         self._pending = Pending(columns=self._pending_columns)
+        self._rows: list[tuple[Any, ...]] = []  # single updates, as they came
         self._settled = True
 
     # --- to be written by each sketch ---
 
     def _codecs(self) -> Sequence[ColumnCodec]:
         """How the further columns of the elements are written."""
+        raise NotImplementedError
+
+    def _buffer_rows(self) -> None:
+        """Move the single updates to the buffer, if there are any."""
         raise NotImplementedError
 
     def _levels(self, columns: Sequence[Int64Array]) -> Int64Array:
@@ -73,6 +81,14 @@ class SampleSketch(WindowedSketch):
 
     # --- update ---
 
+    def _add_row(self, row: tuple[Any, ...], tick: int) -> None:
+        """Keep one checked update; hashing many at a time is much cheaper."""
+        self._rows.append(row)
+        self._latest = tick if self._latest is None else max(self._latest, tick)
+        self._settled = False
+        if len(self._rows) >= _ROWS:
+            self._buffer_rows()
+
     def _add(self, columns: Sequence[Any], newest: int, size: int) -> None:
         """Buffer ``size`` checked rows, or work them in if there are many."""
         room = self._room()
@@ -95,6 +111,7 @@ class SampleSketch(WindowedSketch):
 
     def _settle(self) -> None:
         """Work in what waits and let old elements expire; when makes no difference."""
+        self._buffer_rows()
         if not self._settled:
             self._flush()
             self._pending.release()
@@ -152,6 +169,13 @@ class SampleSketch(WindowedSketch):
         self._settle()
         level = int(self._sample.query_levels(np.array([since]))[0])
         return level, self._sample.groups >= group_of(0, np.array(level))
+
+    def _scaled(self, n: int, level: int, certain: float = 0.0) -> Estimate:
+        """``certain``, and what n sampled elements that stand for 2ˡ each stand for."""
+        scale = 2.0**level
+        bounds = count_interval(n, self.config.confidence)
+        value, lower, upper = (certain + count * scale for count in (n, *bounds))
+        return Estimate(value, lower, upper, self.config.confidence)
 
     # --- merge ---
 
@@ -222,3 +246,11 @@ class SampleSketch(WindowedSketch):
             sketch._set_extra([int(column[i]) for column in states.extra])
             sketches.append(sketch)
         return sketches
+
+
+def at_least(estimate: Estimate, seen: float) -> Estimate:
+    """The estimate, where ``seen`` of it was seen and is certain."""
+    value, lower, upper = (
+        max(bound, seen) for bound in (estimate.value, estimate.lower, estimate.upper)
+    )
+    return Estimate(value, lower, upper, estimate.confidence)

@@ -12,9 +12,10 @@ from recency.core import validate
 from recency.core.arrays import Int64Array
 from recency.core.level_sample import NO_LEVEL, levels_of_weights
 from recency.core.sample_states import SampleStates
-from recency.core.sizing import capacity_for_count, count_interval, kept_relative_error
+from recency.core.sizing import capacity_for_count, kept_relative_error
 from recency.estimate import Estimate
 from recency.event_sketch import EventSketch
+from recency.sample_sketch import at_least
 from recency.timeunit import UNITS, to_duration
 from recency.windowed import Duration, Time
 
@@ -158,15 +159,10 @@ class SumWave(EventSketch):
         scale = 2.0**level
         large = _exact_sum(weights[sampled & (weights >= scale)])
         n = int((sampled & (weights < scale)).sum())
-        lower, upper = count_interval(n, self.config.confidence)
+        estimate = self._scaled(n, level, certain=large)
         # What is present is certain. It rarely says more than the sample: sum it only if it may.
-        seen = _exact_sum(weights) if 1.001 * weights.sum() > large + lower * scale else 0.0
-        return Estimate(
-            max(large + n * scale, seen),
-            max(large + lower * scale, seen),
-            max(large + upper * scale, seen),
-            self.config.confidence,
-        )
+        may_say_more = 1.001 * weights.sum() > estimate.lower
+        return at_least(estimate, _exact_sum(weights)) if may_say_more else estimate
 
 
 def _exact_sum(values: NDArray[np.float64]) -> float:
