@@ -4,6 +4,7 @@ How many, how much, over the last X, where X is chosen when the question is aske
 an :class:`Estimate` with an interval that covers the truth.
 """
 
+from recency.bank import Bank
 from recency.deterministic_wave import DeterministicWave
 from recency.errors import CorruptSketchError, IncompatibleSketchError, OutOfOrderError
 from recency.estimate import Estimate
@@ -17,6 +18,7 @@ from recency.sum_wave import SumWave
 __version__ = "0.1.0"
 
 __all__ = [
+    "Bank",
     "CorruptSketchError",
     "DeterministicWave",
     "Estimate",

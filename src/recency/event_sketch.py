@@ -8,14 +8,20 @@ that are built side by side would draw the same coins for the same indices, and 
 instead of averaging out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recency.core import validate
-from recency.core.arrays import Int64Array, UInt64Array
+from recency.core.arrays import (
+    BoolArray,
+    FloatArray,
+    Int64Array,
+    UInt64Array,
+    nth_of_its_kind,
+)
 from recency.core.hashing import check_one, hash_integers, hash_items, hash_rows, is_one
 from recency.core.level_sample import Columns
 from recency.core.sample_states import ColumnCodec, NumberCodec, SampleStates
@@ -81,6 +87,15 @@ class EventSketch(SampleSketch):
         self._add_row((number, tick, id), tick)
 
     def _update_many(self, value: Any, at: Any, id: Any) -> None:
+        values, ticks, coins = self._checked(value, at, id)
+        if values.size:
+            self._buffer_rows()
+            self._buffer(values, ticks, coins)
+
+    def _checked(
+        self, value: Any = 1, at: Any = None, id: Any = None, size: int | None = None
+    ) -> tuple[FloatArray, Int64Array, UInt64Array | None]:
+        """Values, times, and the coins of ids, one for each row."""
         values = validate.numbers(value, "value", self._least_value, self._most_value)
         ticks = to_ticks(at, self.config.unit)
         columns: dict[str, NDArray[Any]] = {"value": values, "at": ticks}
@@ -88,16 +103,19 @@ class EventSketch(SampleSketch):
         if id is not None:
             coins = hash_items(id, self.config.seed, "id")
             columns["id"] = coins.reshape(()) if is_one(id) else coins
-        size = validate.common_length(columns)
-        if size:
-            self._buffer_rows()
-            self._buffer(np.broadcast_to(values, size), np.broadcast_to(ticks, size), coins)
+        if size is None:
+            size = validate.common_length(columns)
+        values = np.broadcast_to(values, size) + 0.0  # a copy, in which zero has one sign
+        return (
+            values,
+            np.broadcast_to(ticks, size),
+            None if coins is None else np.broadcast_to(coins, size),
+        )
 
     def _buffer(
-        self, values: NDArray[np.float64], ticks: NDArray[np.int64], coins: UInt64Array | None
+        self, values: FloatArray, ticks: NDArray[np.int64], coins: UInt64Array | None
     ) -> None:
         size = values.size
-        values = values + 0.0  # a copy, in which zero has one sign
         bits = values.view(np.int64)
         if coins is None:
             index = (np.arange(size).view(np.uint64) + np.uint64(self._index)).view(np.int64)
@@ -107,11 +125,36 @@ class EventSketch(SampleSketch):
         self._index = min(self._index + size, _MOST_INDEX)
         kept = self._counts(values)
         if kept is not None:
-            coins = np.broadcast_to(coins, size)[kept]
+            coins = coins[kept]
             ticks, bits, size = ticks[kept], bits[kept], int(kept.sum())
         self._add([coins.view(np.int64), ticks, bits], newest, size)
 
-    def _counts(self, values: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+    def _rows_for_column(
+        self, numbers: Int64Array, arguments: Mapping[str, Any], extra: Sequence[Int64Array]
+    ) -> tuple[Int64Array, list[NDArray[Any]], BoolArray | None]:
+        values, ticks, coins = self._checked(**arguments, size=numbers.size)
+        stream, index = extra
+        bits = values.view(np.int64)
+        if coins is None:
+            seeds = hash_integers(stream, self.config.seed)
+            position = index.view(np.uint64)[numbers] + nth_of_its_kind(numbers).view(np.uint64)
+            coins = hash_rows(seeds[numbers], position.view(np.int64), bits, ticks)
+        added = np.bincount(numbers, minlength=index.size)
+        np.minimum(index, _MOST_INDEX - added, out=index)
+        index += added
+        return ticks, [coins.view(np.int64), bits], self._counts(values)
+
+    def _extra_of_column(self, first: int, size: int) -> list[Int64Array]:
+        return [np.arange(first, first + size), np.zeros(size, dtype=np.int64)]
+
+    def _finish(self, prototype: Self) -> None:
+        self._stream = prototype._stream
+
+    def _finished_extra(self, extra: Sequence[Int64Array]) -> list[Int64Array]:
+        stream, index = extra
+        return [np.full_like(stream, self._stream), index]
+
+    def _counts(self, values: FloatArray) -> NDArray[np.bool_] | None:
         """Which values can ever contribute; None if all do."""
         return None
 

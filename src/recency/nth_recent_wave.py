@@ -71,6 +71,7 @@ class NthRecentWave(WindowedSketch):
     config: NthRecentWaveConfig
     config_class = NthRecentWaveConfig
     merge_law = "exact"
+    needs_order = True
 
     def __init__(
         self,

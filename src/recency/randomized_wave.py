@@ -1,6 +1,6 @@
 """Randomized wave (Gibbons & Tirthapura 2004, §4–5)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recency.core import validate
-from recency.core.arrays import BoolArray, Int64Array
+from recency.core.arrays import BoolArray, Int64Array, UInt64Array
 from recency.core.hashing import check_one, hash_items, is_one
 from recency.core.level_sample import NO_LEVEL, Columns, levels_of_items
 from recency.core.sample_states import (
@@ -142,8 +142,7 @@ class RandomizedWave(SampleSketch):
 
     def update_many(self, item: Any, *, at: Any) -> None:
         """:meth:`update` for arrays, lists or columns; a scalar goes with all of the other."""
-        hashes = hash_items(item, self.config.seed)
-        ticks = to_ticks(at, self.config.unit)
+        hashes, ticks = self._checked(item, at)
         size = validate.common_length(
             {"item": hashes.reshape(()) if is_one(item) else hashes, "at": ticks}
         )
@@ -151,6 +150,20 @@ class RandomizedWave(SampleSketch):
             return
         self._buffer_rows()
         self._buffer(hashes, item, ticks, size)
+
+    def _checked(self, item: Any, at: Any) -> tuple[UInt64Array, Int64Array]:
+        return hash_items(item, self.config.seed), to_ticks(at, self.config.unit)
+
+    def _rows_for_column(
+        self, numbers: Int64Array, arguments: Mapping[str, Any], extra: Sequence[Int64Array]
+    ) -> tuple[Int64Array, list[NDArray[Any]], BoolArray | None]:
+        hashes, ticks = self._checked(**arguments)
+        columns: list[NDArray[Any]] = [np.broadcast_to(hashes.view(np.int64), numbers.size)]
+        if self.config.keep_items:
+            items = np.empty(numbers.size, dtype=object)
+            items[:] = _as_list(arguments["item"], numbers.size)
+            columns.append(items)
+        return np.broadcast_to(ticks, numbers.size), columns, None
 
     def _buffer(self, hashes: Any, items: Any, ticks: Int64Array, size: int) -> None:
         columns = [hashes.view(np.int64), ticks]
@@ -181,6 +194,8 @@ class RandomizedWave(SampleSketch):
         identity = identities(columns[0].view(np.uint64), levels)
         if not self.config.keep_items:
             return (identity,)
+        if columns[2].dtype == object:
+            return identity, columns[2]
         items = np.empty(levels.size, dtype=object)
         items[:] = [self._items[i] for i in columns[2]]
         return identity, items

@@ -1,18 +1,20 @@
 """What sketches on a level sample have in common: a buffer, a clock, exact merging, bytes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.core.arrays import Int64Array
+from recency.column import Column
+from recency.core.arrays import BoolArray, Int64Array
 from recency.core.codec import RecordReader, RecordWriter, corrupt
 from recency.core.level_sample import Columns, LevelSample, group_of, take
 from recency.core.sample_states import ColumnCodec, SampleStates, read_states, write_states
 from recency.core.sizing import count_interval
 from recency.estimate import Estimate
 from recency.pending import Pending
+from recency.sample_column import SampleColumn
 from recency.windowed import WindowedSketch
 
 _ROWS = 4096  # single updates that wait as they came
@@ -78,6 +80,28 @@ class SampleSketch(WindowedSketch):
     def _check(cls, prototype: Self, states: SampleStates) -> str | None:
         """What is wrong with states that were read, if anything."""
         return None
+
+    def _column(self, merge_levels: int = 0, stream: int = 0) -> Column:
+        """Many of them in one sample."""
+        return SampleColumn(self, stream)
+
+    def _rows_for_column(
+        self, numbers: Int64Array, arguments: Mapping[str, Any], extra: Sequence[Int64Array]
+    ) -> tuple[Int64Array, list[NDArray[Any]], BoolArray | None]:
+        """Checked arguments of ``update_many`` for the sketches with these numbers.
+
+        Times, what :meth:`_levels` takes besides them, and which rows count (None: all). Moves
+        ``extra``, the further numbers of those sketches, on.
+        """
+        raise NotImplementedError
+
+    def _extra_of_column(self, first: int, size: int) -> list[Int64Array]:
+        """The further numbers of ``size`` empty sketches, of streams from ``first`` on."""
+        return []
+
+    def _finished_extra(self, extra: Sequence[Int64Array]) -> Sequence[Int64Array]:
+        """The further numbers as :meth:`_finish` leaves them."""
+        return extra
 
     # --- update ---
 

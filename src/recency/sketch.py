@@ -3,11 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, astuple, fields
-from typing import Any, ClassVar, Literal, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypeVar
 
 from recency.core import codec
 from recency.core.codec import RecordReader, RecordWriter
 from recency.errors import IncompatibleSketchError
+
+if TYPE_CHECKING:
+    from recency.column import Column
 
 # Families of the byte format. Append only: a number is never given to another class.
 FAMILIES: dict[int, str] = {
@@ -50,6 +53,9 @@ class Sketch(ABC):
     merge_law: ClassVar[Literal["exact", "bounded"]]
     """``"exact"``: merging equals one pass over all events, to the byte. ``"bounded"``: merging
     costs accuracy, and ``guarantee`` says how much."""
+
+    needs_order: bool = False
+    """Whether events must come in time order, but for those of one ``update_many``."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Concrete classes are found by family when bytes are read."""
@@ -147,6 +153,22 @@ class Sketch(ABC):
             if mine != theirs:
                 refuse_merge(name, f"{field.name} differs ({mine} vs {theirs})")
 
+    def _finish(self, prototype: Self) -> None:  # noqa: B027
+        """Become what a user of ``prototype`` expects of a sketch that was built in parts.
+
+        That is, give up what served the building alone: its own stream, tightness to spare.
+        """
+
+    def _column(self, merge_levels: int = 0, stream: int = 0) -> "Column":
+        """What keeps many such sketches together.
+
+        Number i of them is ``empty_like(merge_levels, stream + i)``. Classes whose kernels take
+        many keys at once have a faster one than an object for each.
+        """
+        from recency.column import SketchColumn  # which needs this module
+
+        return SketchColumn(self, merge_levels, stream)
+
     def to_bytes(self) -> bytes:
         """The sketch as bytes, the same for the same state everywhere."""
         return _encode_alike([self])[0]
@@ -161,8 +183,8 @@ class Sketch(ABC):
         return sketch
 
     def __reduce__(self) -> tuple[Callable[[bytes], "Sketch"], tuple[bytes]]:
-        """Pickle as bytes."""
-        return loads, (self.to_bytes(),)
+        """Pickle as bytes; the class goes along, so that they can be read where it is not known."""
+        return type(self).from_bytes, (self.to_bytes(),)
 
     def __eq__(self, other: object) -> bool:
         """Equal class, configuration and state."""
@@ -222,10 +244,15 @@ def loads(data: Frame) -> Sketch:
 
 
 def _encode_alike(sketches: Sequence[Sketch]) -> list[bytes]:
-    first = sketches[0]
     writer = RecordWriter(len(sketches))
-    type(first)._write(sketches, writer)
-    return codec.encode_many(first.family, codec.encode_config(astuple(first.config)), writer)
+    type(sketches[0])._write(sketches, writer)
+    return encode_records(sketches[0], writer)
+
+
+def encode_records(prototype: Sketch, writer: RecordWriter) -> list[bytes]:
+    """One frame for each record: the states of sketches with the prototype's configuration."""
+    config = codec.encode_config(astuple(prototype.config))
+    return codec.encode_many(prototype.family, config, writer)
 
 
 def _decode_alike(

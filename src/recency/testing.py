@@ -17,12 +17,14 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from recency.bank import Bank
 from recency.errors import CorruptSketchError, IncompatibleSketchError, OutOfOrderError
 from recency.estimate import Estimate
 from recency.sketch import Sketch, decode_many, encode_many, loads, merge_all
@@ -235,6 +237,51 @@ def long_batches_equal_short_ones(case: SketchCase) -> None:
         cut.update_many(**part)
         begin += size
     assert whole == cut
+
+
+def a_bank_is_many_sketches(case: SketchCase) -> None:
+    """A bank has the sketches that its keys have each on their own, to the byte."""
+
+    def compare(batches: Sequence[tuple[list[int], dict[str, Any]]], merge_levels: int) -> None:
+        bank = Bank(case.make(), merge_levels=merge_levels, stream=3)
+        alone: dict[int, Sketch] = {}
+        for keys, columns in batches:
+            bank.update_many(keys, **columns)
+            for key in dict.fromkeys(keys):
+                empty = case.make().empty_like(merge_levels, stream=3 + len(alone))
+                rows = [i for i, each in enumerate(keys) if each == key]
+                part = {name: [column[i] for i in rows] for name, column in columns.items()}
+                alone.setdefault(key, empty).update_many(**part)
+        assert dict(bank.items()) == alone
+        assert list(bank.to_bytes()) == list(alone)
+        assert list(bank.to_bytes().values()) == [sketch.to_bytes() for sketch in alone.values()]
+        finished = bank._column.frames(finished=True)
+        for frame, sketch in zip(finished, alone.values(), strict=True):
+            sketch._finish(case.make())
+            assert frame == sketch.to_bytes()
+
+    def body(events: list[Event], levels: int, data: Any) -> None:
+        key = st.sampled_from([5, -2, 7, 2**40])
+        batches = [
+            (data.draw(st.lists(key, min_size=len(batch), max_size=len(batch))), _columns(batch))
+            for batch in _batches(data.draw, events)
+        ]
+        compare(batches, levels)
+
+    _examples(case, body, events=case.events, levels=st.integers(0, 2), data=st.data())
+    columns = {
+        name: values if isinstance(values, list) else values.tolist()
+        for name, values in case.stream(20_000).items()
+    }
+    keys = np.random.default_rng(3).integers(0, 7, 20_000).tolist()
+    cuts = [0, 1, 2, 9_000, 20_000]
+    compare(
+        [
+            (keys[a:b], {name: each[a:b] for name, each in columns.items()})
+            for a, b in pairwise(cuts)
+        ],
+        merge_levels=1,
+    )
 
 
 def an_empty_batch_changes_nothing(case: SketchCase) -> None:
@@ -589,6 +636,7 @@ LAWS: Sequence[Callable[[SketchCase], None]] = (
     batch_equals_scalar,
     batching_does_not_matter,
     long_batches_equal_short_ones,
+    a_bank_is_many_sketches,
     an_empty_batch_changes_nothing,
     merging_with_empty_is_identity,
     merging_commutes,

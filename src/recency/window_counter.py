@@ -11,11 +11,13 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from recency.column import Column
 from recency.core import validate
 from recency.core.arrays import INT64_MAX, Int64Array, exact_sum, is_sorted
 from recency.core.codec import RecordReader, RecordWriter, corrupt
 from recency.core.counter_states import CounterStates, read_states, write_states
-from recency.core.rank_log import RankLog, Rule
+from recency.core.rank_log import RankLog, Rule, guarantee, loosest
+from recency.counter_column import CounterColumn
 from recency.errors import OutOfOrderError
 from recency.estimate import Estimate
 from recency.pending import Pending
@@ -46,6 +48,7 @@ class WindowCounter(WindowedSketch):
     config: WindowConfig
     config_class = WindowConfig
     merge_law = "bounded"
+    needs_order = True
     rule: ClassVar[Rule]
 
     def __init__(
@@ -257,6 +260,18 @@ class WindowCounter(WindowedSketch):
         merged._spread = min(spread, _MOST_SPREAD)
         return merged
 
+    def _column(self, merge_levels: int = 0, stream: int = 0) -> Column:
+        """Clocks go for many at once; positions of count-based windows are counted one by one."""
+        if self.config.by == "count":
+            return super()._column(merge_levels, stream)
+        return CounterColumn(self, merge_levels)
+
+    def _finish(self, prototype: Self) -> None:
+        """Keep no more than it takes to meet the error asked for after this much merging."""
+        self._settle()
+        tightness = loosest(self.rule, self.config.relative_error, np.array([self._spread]))
+        self._log = self._log.loosened(tightness, self._cutoff())
+
     # --- questions ---
 
     @property
@@ -267,7 +282,7 @@ class WindowCounter(WindowedSketch):
     @property
     def guarantee(self) -> float:
         """The relative error promised now: that of the log, and what merging has moved."""
-        return (self._spread - 1) + self._spread * self._log_error  # unmerged: exactly 1/k
+        return guarantee(self._spread, self._log_error)
 
     @property
     def _log_error(self) -> float:

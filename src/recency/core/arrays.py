@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 Int64Array = NDArray[np.int64]
 UInt64Array = NDArray[np.uint64]
 BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
 
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
@@ -67,6 +68,15 @@ def stable_order(keys: Int64Array) -> NDArray[np.intp]:
         order = order[np.argsort(digits, kind="stable")]
         shift += 16
     return order
+
+
+def nth_of_its_kind(keys: Int64Array) -> Int64Array:
+    """How many equal keys came before each."""
+    order = stable_order(keys)
+    starts = run_starts(keys[order])
+    nth = np.empty(keys.size, dtype=np.int64)
+    nth[order] = np.arange(keys.size) - np.repeat(starts, run_lengths(starts, keys.size))
+    return nth
 
 
 def exact_sum(x: Int64Array) -> int:

@@ -22,23 +22,26 @@ _PRIME_1 = np.uint64(0x9E3779B185EBCA87)
 _PRIME_2 = np.uint64(0xC2B2AE3D27D4EB4F)
 _PRIME_3 = np.uint64(0x165667B19E3779F9)
 _PRIME_4 = np.uint64(0x85EBCA77C2B2AE63)
-_PRIME_5 = np.uint64(0x27D4EB2F165667C5)
+_START = np.uint64((0x27D4EB2F165667C5 + 8) & (2**64 - 1))  # the fifth prime, and the length
 _SPARK_SEED = 42
 _MASK = 2**64 - 1
 _STRINGS, _BYTES = 1, 2  # seeds of MurmurHash3
 _BLOCK = 1 << 13  # rows per pass: temporaries that stay in the cache
 
 
-def xxh64(x: UInt64Array, seed: int) -> UInt64Array:
-    """XXH64 of each element taken as eight bytes."""
-    start = np.uint64((seed + int(_PRIME_5) + 8) & _MASK)
+def xxh64(x: UInt64Array, seed: int | UInt64Array) -> UInt64Array:
+    """XXH64 of each element taken as eight bytes, with one seed or one for each."""
+    if not isinstance(seed, np.ndarray):
+        seed = np.array(seed & _MASK, dtype=np.uint64)
+    start: UInt64Array = np.asarray(seed + _START)
     out = np.empty(x.size, dtype=np.uint64)
     for begin in range(0, x.size, _BLOCK):
-        out[begin : begin + _BLOCK] = _xxh64_block(x[begin : begin + _BLOCK], start)
+        block = slice(begin, begin + _BLOCK)
+        out[block] = _xxh64_block(x[block], start[block] if start.ndim else start)
     return out
 
 
-def _xxh64_block(x: UInt64Array, start: np.uint64) -> UInt64Array:
+def _xxh64_block(x: UInt64Array, start: np.uint64 | UInt64Array) -> UInt64Array:
     h = x * _PRIME_2
     spare = np.empty_like(h)  # two buffers for all steps: allocating costs more than computing
 
@@ -74,19 +77,19 @@ def _mixed_seed(seed: int) -> int:
     return int(xxh64(np.array([seed & _MASK], dtype=np.uint64), _SPARK_SEED)[0])
 
 
-def hash_rows(seed: int, *columns: Int64Array) -> UInt64Array:
-    """Seeded hash of rows of integers: one linear combination, one hash.
+def hash_rows(seed: int | UInt64Array, *columns: Int64Array) -> UInt64Array:
+    """Hash of rows of integers: one linear combination, one hash; one seed, or one for each row.
 
     The multipliers are large and odd, so rows that differ by small steps do not meet.
     """
-    mixed = _mixed_seed(seed)
+    mixed = xxh64(seed, _SPARK_SEED) if isinstance(seed, np.ndarray) else _mixed_seed(seed)
     out = np.empty(columns[0].size, dtype=np.uint64)
     for begin in range(0, out.size, _BLOCK):
         block = slice(begin, begin + _BLOCK)
         row = columns[0][block].view(np.uint64)
         for column, factor in zip(columns[1:], (_PRIME_1, _PRIME_3), strict=True):
             row = row + column[block].view(np.uint64) * factor
-        out[block] = xxh64(row, mixed)
+        out[block] = xxh64(row, mixed[block] if isinstance(mixed, np.ndarray) else mixed)
     return out
 
 

@@ -132,6 +132,21 @@ class LevelSample:
             for (a, b), (c, d) in zip(pairwise(bounds), pairwise(edge_bounds), strict=True)
         ]
 
+    def at(self, key: int) -> "LevelSample":
+        """The sample of one key, on its own."""
+        rows = np.flatnonzero(self.keys == key)
+        edge_rows = np.flatnonzero(self.edge_keys == key)
+        groups, times, columns = take(rows, self.groups, self.times, self.columns)
+        return LevelSample(
+            self.capacity,
+            self.distinct,
+            groups & (2**_LEVEL_BITS - 1),
+            times,
+            columns,
+            self.edge_groups[edge_rows] & (2**_LEVEL_BITS - 1),
+            self.edges[edge_rows],
+        )
+
     @property
     def edge_keys(self) -> Int64Array:
         """The key of each edge."""

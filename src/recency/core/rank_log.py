@@ -54,6 +54,7 @@ import numpy as np
 from recency.core.arrays import (
     INT64_MIN,
     BoolArray,
+    FloatArray,
     Int64Array,
     highest_bit,
     is_sorted,
@@ -124,6 +125,29 @@ EXPONENTIAL = ExponentialRule()
 WAVE = WaveRule()
 
 
+def guarantee(spread: float, log_error: float) -> float:
+    """(1 + ε₂)(1 + ε) − 1; exactly ε for a log that was never merged."""
+    return (spread - 1) + spread * log_error
+
+
+def loosest(rule: Rule, relative_error: float, spread: FloatArray) -> Int64Array:
+    """The least tightness that keeps (1 + ε₂)(1 + ε) − 1 at or below the error asked for.
+
+    ``spread`` is 1 + ε₂. The largest tightness there is where merging has used up that error.
+    """
+    distinct, which = np.unique(spread, return_inverse=True)
+    tightness = np.full(distinct.size, _MAX_TIGHTNESS)
+    for i, factor in enumerate(distinct.tolist()):
+        left = (1 + relative_error) / factor - 1
+        if factor == 1:
+            tightness[i] = rule.tightness(relative_error)
+        elif left > 0:
+            enough = rule.tightness(left)
+            too_far = guarantee(factor, rule.relative_error(enough)) > relative_error
+            tightness[i] = enough + too_far  # rounding
+    return tightness[which]
+
+
 @dataclass(frozen=True, eq=False)
 class RankLog:
     """The remembered items of many independent streams, by key 0, 1, …, and by time within a key.
@@ -177,6 +201,32 @@ class RankLog:
             )
             for i, (a, b) in enumerate(pairwise(bounds))
         ]
+
+    def at(self, key: int) -> "RankLog":
+        """The log of one key, on its own."""
+        a, b = self.starts[key : key + 2].tolist()
+        return RankLog(
+            self.rule,
+            self.tightness[key : key + 1],
+            self.totals[key : key + 1],
+            np.array([0, b - a]),
+            self.times[a:b],
+            self.ranks[a:b],
+            self.values[a:b],
+        )
+
+    def extended(self, tightness: Int64Array) -> "RankLog":
+        """This log and further keys, without items."""
+        more = RankLog.empty(self.rule, tightness)
+        return RankLog.concatenate([self, more])
+
+    def loosened(self, tightness: Int64Array, cutoff: Int64Array) -> "RankLog":
+        """The log that the same streams have with less tightness: ranks kept there are kept here.
+
+        Both rules remember ranks from an m_j on that falls as tightness grows.
+        """
+        less = replace(self, tightness=np.minimum(self.tightness, tightness))
+        return less._retained(self.item_keys(), self.times, self.ranks, self.values, cutoff)
 
     @property
     def size(self) -> int:

@@ -1,0 +1,135 @@
+"""Many sketches of one configuration, by key."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from recency.column import is_one_for_all, parameters
+from recency.core import validate
+from recency.core.arrays import Int64Array
+from recency.sketch import Sketch
+
+S = TypeVar("S", bound=Sketch)
+
+
+class Bank(Generic[S]):
+    """One sketch for each key that was seen, all updated by one kernel call.
+
+    ``bank[key]`` is what ``prototype.empty_like(stream=n)`` is after the updates of that key, to
+    the byte, where n counts keys as they first came.
+
+    Examples
+    --------
+    >>> from recency import Bank, ExponentialHistogram
+    >>> requests = Bank(ExponentialHistogram(window=3600))
+    >>> requests.update_many(["web", "api", "web"], at=[10, 20, 30])
+    >>> requests.update_many("api", at=[40, 50])
+    >>> {key: float(sketch.query(25, now=50)) for key, sketch in requests.items()}
+    {'web': 1.0, 'api': 2.0}
+    """
+
+    def __init__(self, prototype: S, *, merge_levels: int = 0, stream: int = 0) -> None:
+        if not isinstance(prototype, Sketch):
+            raise TypeError(f"prototype must be a sketch, got {type(prototype).__name__}")
+        if not prototype.is_empty:
+            raise ValueError("prototype must be empty")
+        validate.integer(merge_levels, "merge_levels", 0)
+        validate.integer(stream, "stream", 0)
+        self.prototype = prototype
+        self._column = prototype._column(merge_levels, stream)
+        self._numbers: dict[Hashable, int] = {}
+
+    def update_many(self, keys: Any, /, *values: Any, **columns: Any) -> None:
+        """``update_many`` of the sketches with these keys: one key for each row, or one for all.
+
+        ``values`` and ``columns`` are the arguments of the sketch's own ``update_many``. Refused,
+        it changes nothing.
+        """
+        arguments = {**self._named(values), **columns}
+        size = _rows(keys, arguments)
+        known = len(self._numbers)
+        numbers = self._number([keys] if _is_one_key(keys) else _plain(keys))
+        self._column.extend(len(self._numbers))
+        try:
+            self._column.update_many(np.broadcast_to(numbers, size), arguments)
+        except Exception:
+            # New keys have taken empty sketches, which new ones will take again.
+            for key in list(self._numbers)[known:]:
+                del self._numbers[key]
+            raise
+
+    def _named(self, values: tuple[Any, ...]) -> dict[str, Any]:
+        names = [
+            name
+            for name, each in parameters(self.prototype).items()
+            if each.kind == each.POSITIONAL_OR_KEYWORD
+        ]
+        if len(values) > len(names):
+            raise TypeError(
+                f"update_many takes {len(names)} columns by position, got {len(values)}"
+            )
+        return dict(zip(names, values, strict=False))
+
+    def _number(self, keys: Any) -> Int64Array:
+        """Numbers of keys; new ones are given out as keys come."""
+        if isinstance(keys, np.ndarray) and keys.dtype.kind in "iuUS":
+            distinct, first, which = np.unique(keys, return_index=True, return_inverse=True)
+            order = np.argsort(first)
+            numbers = np.empty(distinct.size, dtype=np.int64)
+            numbers[order] = self._number(distinct[order].tolist())
+            return numbers[which]
+        known = self._numbers
+        for key in dict.fromkeys(keys):
+            known.setdefault(key, len(known))
+        return np.fromiter(map(known.__getitem__, keys), np.int64, len(keys))
+
+    def __getitem__(self, key: Hashable) -> S:
+        """The sketch of a key, on its own: a copy."""
+        sketch: Any = self._column.sketch(self._numbers[key])
+        return sketch  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        """How many keys were seen."""
+        return len(self._numbers)
+
+    def __contains__(self, key: object) -> bool:
+        """Whether a key was seen."""
+        return key in self._numbers
+
+    def __iter__(self) -> Iterator[Hashable]:
+        """Keys, as they first came."""
+        return iter(self._numbers)
+
+    def items(self) -> Iterator[tuple[Hashable, S]]:
+        """Keys and their sketches."""
+        for key in self:
+            yield key, self[key]
+
+    def to_bytes(self) -> dict[Hashable, bytes]:
+        """``to_bytes`` of every sketch, in one pass."""
+        frames = self._column.frames(finished=False)
+        return dict(zip(self._numbers, frames[: len(self)], strict=True))
+
+    def __repr__(self) -> str:
+        """How many of what."""
+        return f"Bank({len(self)} × {type(self.prototype).__name__})"
+
+
+def _is_one_key(keys: Any) -> bool:
+    return is_one_for_all(keys) or isinstance(keys, tuple)
+
+
+def _rows(keys: Any, arguments: dict[str, Any]) -> int:
+    columns = [column for column in arguments.values() if not is_one_for_all(column)]
+    if _is_one_key(keys):
+        return len(columns[0]) if columns else 1
+    return len(keys)
+
+
+def _plain(keys: Any) -> Any:
+    """Keys that are equal whether they came in a list or in an array of some library."""
+    if isinstance(keys, Sequence):
+        return [key.item() if isinstance(key, np.generic) else key for key in keys]
+    array = np.asarray(keys)
+    return array if array.dtype.kind in "iuUS" else array.tolist()

@@ -1,0 +1,132 @@
+"""Many sketches of one configuration, by number 0, 1, …: what a Spark partition of groups holds.
+
+A sketch names its column (``_column``). The one here keeps an object for each sketch and serves any
+class; classes whose kernels take many keys at once have faster ones.
+"""
+
+from collections.abc import Mapping, Sequence
+from inspect import Parameter, signature
+from typing import Any, Protocol
+
+import numpy as np
+
+from recency.core import validate
+from recency.core.arrays import Int64Array, run_starts, stable_order
+from recency.sketch import Sketch, encode_many
+
+_DECODED = 4  # bytes in memory for one in a frame, roughly
+
+
+class Column(Protocol):
+    """What a column can do."""
+
+    def __len__(self) -> int:
+        """How many sketches there are."""
+        ...
+
+    def extend(self, size: int) -> None:
+        """Have empty sketches up to number ``size - 1``."""
+
+    def update_many(self, numbers: Int64Array, arguments: Mapping[str, Any]) -> None:
+        """``update_many`` for the sketch with each row's number; refused, it changes nothing."""
+
+    def sketch(self, number: int) -> Sketch:
+        """One of them, on its own."""
+        ...
+
+    def frames(self, finished: bool) -> list[bytes]:
+        """``to_bytes`` of all, ``finished`` or as they are."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, roughly."""
+        ...
+
+
+class SketchColumn:
+    """One object for each sketch."""
+
+    def __init__(self, prototype: Sketch, merge_levels: int = 0, stream: int = 0) -> None:
+        self._prototype, self._merge_levels, self._stream = prototype, merge_levels, stream
+        self._sketches: list[Sketch] = []
+
+    def __len__(self) -> int:
+        """How many sketches there are."""
+        return len(self._sketches)
+
+    def extend(self, size: int) -> None:
+        """Have empty sketches up to number ``size - 1``."""
+        for number in range(len(self._sketches), size):
+            stream = self._stream + number
+            self._sketches.append(self._prototype.empty_like(self._merge_levels, stream))
+
+    def update_many(self, numbers: Int64Array, arguments: Mapping[str, Any]) -> None:
+        """Copies take the rows, and replace their originals when all have."""
+        columns = {
+            name: values if is_one_for_all(values) else _indexable(values)
+            for name, values in arguments.items()
+        }
+        check_lengths(numbers.size, columns)
+        if not numbers.size:
+            return
+        order = stable_order(numbers)
+        starts = run_starts(numbers[order])
+        updated = []
+        for rows in np.split(order, starts[1:]):
+            part = {
+                name: values if is_one_for_all(values) else values[rows]
+                for name, values in columns.items()
+            }
+            number = int(numbers[rows[0]])
+            sketch = self._sketches[number]
+            sketch = sketch if starts.size == 1 else sketch.copy()
+            sketch.update_many(**part)
+            updated.append((number, sketch))
+        for number, sketch in updated:
+            self._sketches[number] = sketch
+
+    def sketch(self, number: int) -> Sketch:
+        """A copy."""
+        return self._sketches[number].copy()
+
+    def frames(self, finished: bool) -> list[bytes]:
+        """``to_bytes`` of all."""
+        sketches = [sketch.copy() if finished else sketch for sketch in self._sketches]
+        if finished:
+            for sketch in sketches:
+                sketch._finish(self._prototype)
+        return encode_many(sketches)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, roughly."""
+        return _DECODED * sum(map(len, self.frames(finished=False)))
+
+
+def parameters(prototype: Sketch) -> Mapping[str, Parameter]:
+    """The parameters of ``update_many``."""
+    return signature(prototype.update_many).parameters
+
+
+def is_one_for_all(values: Any) -> bool:
+    """Whether an argument of ``update_many`` is a scalar that goes with all rows."""
+    return values is None or validate.is_scalar(values)
+
+
+def check_lengths(size: int, arguments: Mapping[str, Any]) -> None:
+    """Refuse columns that do not have one value for each of ``size`` rows."""
+    for name, values in arguments.items():
+        if not is_one_for_all(values) and len(values) != size:
+            raise ValueError(
+                f"keys and {name} must have the same length, got {size} and {len(values)}"
+            )
+
+
+def _indexable(values: Any) -> Any:
+    """An array, without turning values of different kinds into one kind."""
+    if not isinstance(values, Sequence):
+        return validate.column(values, "column")
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array

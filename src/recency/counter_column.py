@@ -1,0 +1,148 @@
+"""Many window counters in one rank log."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recency.column import check_lengths
+from recency.core import validate
+from recency.core.arrays import INT64_MAX, INT64_MIN, Int64Array, cutoffs, exact_sum
+from recency.core.codec import RecordWriter
+from recency.core.counter_states import CounterStates, write_states
+from recency.core.rank_log import RankLog, loosest
+from recency.pending import Pending
+from recency.sketch import encode_records
+from recency.timeunit import to_ticks
+
+if TYPE_CHECKING:
+    from recency.window_counter import WindowCounter
+
+_LEAST_FLUSH = 1 << 18  # a kernel call looks at all sketches: spread it over many events
+_LARGEST_BATCH = 1 << 20
+
+
+class CounterColumn:
+    """Sketches that differ in their streams alone; none was merged."""
+
+    def __init__(self, prototype: "WindowCounter", merge_levels: int = 0) -> None:
+        self._prototype = prototype
+        leaf = prototype.empty_like(merge_levels)
+        self._tightness = leaf._log.tightness
+        self._log = RankLog.empty(leaf.rule, self._tightness[:0])
+        self._latest = np.empty(0, dtype=np.int64)
+        self._seen = np.empty(0, dtype=np.bool_)
+        self._late_count = np.empty(0, dtype=np.int64)
+        self._most_total = 0  # no sketch has more
+        self._pending = Pending(columns=3)
+        self._settled = True
+
+    def __len__(self) -> int:
+        """How many sketches there are."""
+        return self._latest.size
+
+    def extend(self, size: int) -> None:
+        """Have empty sketches up to number ``size - 1``."""
+        more = size - len(self)
+        if more > 0:
+            self._settle()
+            self._log = self._log.extended(np.repeat(self._tightness, more))
+            self._latest = np.append(self._latest, np.full(more, INT64_MIN))
+            self._seen = np.append(self._seen, np.zeros(more, dtype=np.bool_))
+            self._late_count = np.append(self._late_count, np.zeros(more, dtype=np.int64))
+
+    def update_many(self, numbers: Int64Array, arguments: Mapping[str, Any]) -> None:
+        """``update_many`` for the sketch with each row's number."""
+        check_lengths(numbers.size, arguments)
+        values, ticks = self._checked(numbers, **arguments)
+        if not numbers.size:
+            return
+        late = np.flatnonzero(ticks < self._latest[numbers])
+        if late.size:
+            sketch = self.sketch(int(numbers[late[0]]))
+            sketch._refuse_late(int(ticks[late[0]]))
+            ticks = np.maximum(ticks, self._latest[numbers])
+        self._add_totals(numbers, values)
+        self._late_count += np.bincount(numbers[late], minlength=len(self))
+        np.maximum.at(self._latest, numbers, ticks)
+        self._seen[numbers] = True
+        self._settled = False
+        if not values.all():
+            counted = np.flatnonzero(values)
+            numbers, ticks, values = numbers[counted], ticks[counted], values[counted]
+        self._pending.add_block(numbers, ticks, values, size=numbers.size)
+        if self._pending.size >= max(_LEAST_FLUSH, self._log.times.size):
+            self._work_in()
+
+    def _checked(
+        self, numbers: Int64Array, value: Any = 1, *, at: Any
+    ) -> tuple[Int64Array, Int64Array]:
+        values = np.broadcast_to(validate.integers(value, "value", 0), numbers.size)
+        return values, np.broadcast_to(to_ticks(at, self._prototype.config.unit), numbers.size)
+
+    def _add_totals(self, numbers: Int64Array, values: Int64Array) -> None:
+        """Refuse totals beyond int64. All together rarely get there: only then look at each."""
+        most = self._most_total + exact_sum(values)
+        if most > INT64_MAX:
+            self._settle()
+            most = 0
+            for number in np.unique(numbers).tolist():
+                total, added = int(self._log.totals[number]), exact_sum(values[numbers == number])
+                self._prototype._check_total(total + added)
+                most = max(most, total + added)
+        self._most_total = most
+
+    def _settle(self) -> None:
+        if not self._settled:
+            self._work_in()
+            self._pending.release()
+            self._settled = True
+
+    def _work_in(self) -> None:
+        numbers, ticks, values = self._pending.take()
+        order = np.argsort(ticks, kind="stable")
+        numbers, ticks, values = numbers[order], ticks[order], values[order]
+        begin = 0
+        while begin < max(ticks.size, 1):
+            size = _LARGEST_BATCH
+            while size > 1 and exact_sum(values[begin : begin + size]) > INT64_MAX:
+                size //= 2
+            rows = slice(begin, begin + size)
+            self._log = self._log.append(numbers[rows], ticks[rows], values[rows], self._cutoff())
+            begin += size
+
+    def _cutoff(self) -> Int64Array:
+        return cutoffs(self._latest, self._prototype.config.window)
+
+    def sketch(self, number: int) -> "WindowCounter":
+        """One of them, on its own."""
+        self._settle()
+        sketch = self._prototype.empty_like()
+        sketch._log = self._log.at(number)
+        sketch._latest = int(self._latest[number]) if self._seen[number] else None
+        sketch._total = int(self._log.totals[number])
+        sketch._late_count = int(self._late_count[number])
+        return sketch
+
+    def frames(self, finished: bool) -> list[bytes]:
+        """``to_bytes`` of all."""
+        self._settle()
+        log, prototype = self._log, self._prototype
+        if finished:
+            tightness = loosest(log.rule, prototype.config.relative_error, np.ones(len(self)))
+            log = log.loosened(tightness, self._cutoff())
+        states = CounterStates(
+            log,
+            self._seen,
+            np.where(self._seen, self._latest, 0),
+            self._late_count,
+            np.ones(len(self)),
+        )
+        writer = RecordWriter(len(self))
+        write_states(states, log.rule.tightness(prototype.config.relative_error), writer)
+        return encode_records(prototype, writer)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held: three numbers for each item and each event that waits, five per sketch."""
+        return 24 * (self._log.times.size + self._pending.size) + 40 * len(self)
