@@ -275,13 +275,10 @@ def a_bank_is_many_sketches(case: SketchCase) -> None:
     }
     keys = np.random.default_rng(3).integers(0, 7, 20_000).tolist()
     cuts = [0, 1, 2, 9_000, 20_000]
-    compare(
-        [
-            (keys[a:b], {name: each[a:b] for name, each in columns.items()})
-            for a, b in pairwise(cuts)
-        ],
-        merge_levels=1,
-    )
+    batches = [
+        (keys[a:b], {name: each[a:b] for name, each in columns.items()}) for a, b in pairwise(cuts)
+    ]
+    compare(batches, merge_levels=1)
 
 
 def an_empty_batch_changes_nothing(case: SketchCase) -> None:

@@ -1,0 +1,255 @@
+"""Everything that can be wrong with a call is found here, on the driver, before any job starts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from inspect import Parameter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from recency.column import parameters
+from recency.core import validate
+from recency.errors import IncompatibleSketchError
+from recency.sketch import Sketch
+
+ColumnLike = str | Column
+
+_INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+_CALENDAR = (TimestampType, TimestampNTZType, DateType)
+_GROUPS = (
+    *_INTEGERS, *_CALENDAR, StringType, BinaryType, BooleanType, FloatType, DoubleType, DecimalType,
+)  # fmt: skip
+_ACCEPTED = {
+    "at": "an integer, timestamp, timestamp_ntz or date",
+    "item": "an integer, string or binary",
+    "id": "an integer, string or binary",
+    "value": "an integer, a decimal without fraction, or, where the sketch takes them, a float",
+    "weight": "an integer, a decimal without fraction, or, where the sketch takes them, a float",
+    "by": "an integer, string, binary, boolean, float, decimal, date or timestamp",
+    "column": "binary",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows that are fit for a sketch: a column for each role, then the groups, g0, g1, …"""
+
+    rows: DataFrame
+    roles: tuple[str, ...]
+    names: tuple[str, ...]  # of the groups, as the caller knows them
+
+    @property
+    def groups(self) -> list[str]:
+        """The names of the group columns in ``rows``."""
+        return [f"g{i}" for i in range(len(self.names))]
+
+
+def check_prototype(prototype: object, function: str) -> Sketch:
+    """An empty sketch that can be merged."""
+    if not isinstance(prototype, Sketch):
+        raise TypeError(f"{function}: prototype must be a sketch, got {type(prototype).__name__}")
+    if not prototype.is_empty:
+        raise ValueError(
+            f"{function}: prototype must be empty, got {prototype!r}; use prototype.empty_like()"
+        )
+    try:
+        prototype._check_mergeable(prototype)
+    except IncompatibleSketchError as error:
+        raise IncompatibleSketchError(f"{function}: {error}") from None
+    return prototype
+
+
+def check_frame(df: object, function: str) -> DataFrame:
+    """A DataFrame that is not a stream."""
+    if not isinstance(df, DataFrame):
+        raise TypeError(f"{function}: df must be a Spark DataFrame, got {type(df).__name__}")
+    if df.isStreaming:
+        raise ValueError(f"{function}: df must not be a stream; use foreachBatch")
+    return df
+
+
+def event_source(
+    df: DataFrame,
+    prototype: Sketch,
+    columns: Mapping[str, ColumnLike | None],
+    by: ColumnLike | Sequence[ColumnLike] | None,
+    function: str,
+) -> Source:
+    """The rows of ``df`` that the sketch is built from; those with a NULL in a role are left out."""
+    given = {role: column for role, column in columns.items() if column is not None}
+    _check_roles(prototype, given, function)
+    chosen = {role: _resolve(df, column, role, function) for role, column in given.items()}
+    for role, (_, kind, label) in chosen.items():
+        _check_type(role, kind, label, prototype, function)
+    _try_out(
+        prototype, {role: (kind, label) for role, (_, kind, label) in chosen.items()}, function
+    )
+    groups, names = _groups(df, by, function)
+    rows = df.select(*(expr.alias(role) for role, (expr, _, _) in chosen.items()), *groups)
+    for role in chosen:
+        rows = rows.filter(F.col(role).isNotNull())
+    return Source(rows, tuple(chosen), names)
+
+
+def sketch_source(
+    df: DataFrame,
+    column: ColumnLike,
+    by: ColumnLike | Sequence[ColumnLike] | None,
+    function: str,
+) -> Source:
+    """The groups and the sketches of ``df`` that are not NULL, with their ``order``."""
+    expression, kind, label = _resolve(df, column, "column", function)
+    if not isinstance(kind, BinaryType):
+        _refuse_type("column", kind, label, function)
+    groups, names = _groups(df, by, function)
+    rows = df.select(
+        *groups,
+        F.monotonically_increasing_id().alias("order"),
+        F.lit(False).alias("done"),
+        expression.alias("sketch"),
+    ).filter(F.col("sketch").isNotNull())
+    return Source(rows, (), names)
+
+
+def _check_roles(prototype: Sketch, given: Mapping[str, Any], function: str) -> None:
+    name = type(prototype).__name__
+    known = parameters(prototype)
+    for role in given:
+        if role not in known:
+            raise TypeError(f"{function}: {name} takes no {role}, it takes {', '.join(known)}")
+    for role, parameter in known.items():
+        needed = parameter.default is Parameter.empty or role == "at"
+        if needed and role not in given and parameter.kind != Parameter.VAR_KEYWORD:
+            raise TypeError(f"{function}: {name} needs {role}=, the column to take it from")
+
+
+def _resolve(
+    df: DataFrame, column: object, role: str, function: str
+) -> tuple[Column, DataType, str]:
+    """The column, its type, and what to call it in messages."""
+    if isinstance(column, str):
+        quoted = "`" + column.replace("`", "``") + "`" if column in df.columns else column
+        expression = F.col(quoted)
+    elif isinstance(column, Column):
+        expression = column
+    else:
+        kind = type(column).__name__
+        raise TypeError(f"{function}: {role} must be a column or its name, got {kind}")
+    label = repr(column) if isinstance(column, str) else str(column)
+    try:
+        field = df.select(expression).schema.fields[0]
+    except AnalysisException as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(
+            f"{function}: {role}={label} is not a column of the DataFrame, "
+            f"which has {', '.join(df.columns)} ({reason})"
+        ) from None
+    return expression, field.dataType, label
+
+
+def _check_type(role: str, kind: DataType, label: str, prototype: Sketch, function: str) -> None:
+    accepted: tuple[type[DataType], ...] = _INTEGERS
+    if role == "at":
+        accepted += _CALENDAR
+    elif role in ("item", "id"):
+        accepted += (StringType, BinaryType)
+    else:
+        accepted += (FloatType, DoubleType)
+        if isinstance(kind, DecimalType) and kind.scale == 0:
+            return
+    if not isinstance(kind, accepted) or _is_collated(kind):
+        _refuse_type(role, kind, label, function)
+    if isinstance(kind, _CALENDAR) and getattr(prototype.config, "unit", None) is None:
+        raise TypeError(
+            f"{function}: {role}={label} is of type {kind.simpleString()}, and the prototype has "
+            "no unit: give it one, such as unit='s', or a column of integers"
+        )
+
+
+def _refuse_type(role: str, kind: DataType, label: str, function: str) -> None:
+    raise TypeError(
+        f"{function}: {role}={label} is of type {kind.simpleString()}, "
+        f"it must be {_ACCEPTED.get(role, _ACCEPTED['value'])}"
+    )
+
+
+def _is_collated(kind: DataType) -> bool:
+    """Whether strings that differ in their bytes may be equal."""
+    return isinstance(kind, StringType) and kind != StringType()
+
+
+def _try_out(prototype: Sketch, columns: Mapping[str, tuple[DataType, str]], function: str) -> None:
+    """Let the sketch itself say whether it takes values of these types."""
+    row = {role: _example(kind) for role, (kind, _) in columns.items()}
+    try:
+        prototype.empty_like().update_many(**row)
+    except TypeError as error:
+        role = str(error).split()[0]
+        kind, label = columns.get(role, (None, ""))
+        which = f"{role}={label} is of type {kind.simpleString()}: " if kind else ""
+        name = type(prototype).__name__
+        raise TypeError(f"{function}: {which}{name}: {error}") from None
+    except ValueError:
+        return  # the value that was made up does not suit, its type does
+
+
+def _example(kind: DataType) -> Any:
+    if isinstance(kind, StringType):
+        return pa.array(["a"])
+    if isinstance(kind, BinaryType):
+        return pa.array([b"a"])
+    return np.array([1.0]) if isinstance(kind, FloatType | DoubleType) else np.array([1])
+
+
+def _groups(
+    df: DataFrame, by: ColumnLike | Sequence[ColumnLike] | None, function: str
+) -> tuple[list[Column], tuple[str, ...]]:
+    if by is None:
+        return [], ()
+    columns = [by] if isinstance(by, str | Column) else by
+    if not isinstance(columns, Sequence) or not columns:
+        raise TypeError(f"{function}: by must be a column, or a list of columns, got {by!r}")
+    expressions = []
+    names = []
+    for i, column in enumerate(columns):
+        expression, kind, label = _resolve(df, column, "by", function)
+        if not isinstance(kind, _GROUPS) or _is_collated(kind):
+            _refuse_type("by", kind, label, function)
+        if isinstance(kind, FloatType | DoubleType):
+            expression = expression + F.lit(0.0).cast(kind)  # which gives zero one sign
+        names.append(df.select(column).columns[0])
+        expressions.append(expression.alias(f"g{i}"))
+    if len({*names, "sketch"}) < len(names) + 1:
+        raise ValueError(
+            f"{function}: the columns of by must have different names, and none be called "
+            f"sketch, got {', '.join(names)}"
+        )
+    return expressions, tuple(names)
+
+
+def check_depth(depth: object, function: str) -> int:
+    """A number of merge levels."""
+    try:
+        return validate.integer(depth, "depth", 1, 10)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{function}: {error}") from None

@@ -1,0 +1,74 @@
+"""From Arrow to what sketches take: no Python object per row."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from recency.core.arrays import Int64Array
+
+_MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_TICKS_PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000}
+
+
+def arguments(columns: Sequence[Any], roles: Sequence[str], unit: str | None) -> dict[str, Any]:
+    """Arguments of ``update_many`` from the first columns of a batch."""
+    return {role: to_column(column, unit) for role, column in zip(roles, columns, strict=False)}
+
+
+def to_column(column: Any, unit: str | None) -> Any:
+    """One column without NULLs. Points in time become ticks, whatever the session's time zone.
+
+    Spark sends timestamps as microseconds since 1970 in UTC, those without a zone as if in UTC.
+    """
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        ticks = column.cast(pa.int64()).to_numpy()
+        factor = _MICROSECONDS[str(unit)]
+        return ticks if factor == 1 else ticks // factor
+    if pa.types.is_date(kind):
+        days = column.cast(pa.int32()).to_numpy().astype(np.int64)
+        return days * _TICKS_PER_DAY[str(unit)]
+    if pa.types.is_decimal(kind):
+        return column.cast(pa.int64()).to_numpy()
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return column.to_numpy()
+    return column  # strings and bytes are hashed as they are
+
+
+def chunks(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[pa.Table]:
+    """Batches put together until they are large enough to be worth a kernel call."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= most_bytes:
+            yield pa.Table.from_batches(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def one_array(column: pa.ChunkedArray) -> Any:
+    """The column of a table in one piece."""
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
+def number_rows(columns: Sequence[Any]) -> tuple[Int64Array, Int64Array]:
+    """Number distinct rows 0, 1, … as they first come; and where each first came. NULL is a value."""
+    numbers = _codes(columns[0])
+    for column in columns[1:]:
+        more = _codes(column)
+        numbers = _codes(pa.array(numbers * (int(more.max(initial=0)) + 1) + more))
+    highest = np.maximum.accumulate(numbers)
+    is_first = np.ones(numbers.size, dtype=np.bool_)
+    is_first[1:] = numbers[1:] > highest[:-1]
+    return numbers, np.flatnonzero(is_first)
+
+
+def _codes(column: Any) -> Int64Array:
+    indices = column.dictionary_encode(null_encoding="encode").indices
+    codes: Int64Array = indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
