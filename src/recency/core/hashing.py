@@ -17,6 +17,7 @@ import numpy as np
 
 from recency.core import validate
 from recency.core.arrays import Int64Array, UInt64Array
+from recency.core.murmur import low_halves
 
 _PRIME_1 = np.uint64(0x9E3779B185EBCA87)
 _PRIME_2 = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -116,6 +117,9 @@ def check_one(item: Any, name: str) -> None:
 
 def _keys(items: Any, name: str) -> UInt64Array:
     """What goes into the seeded hash: an integer itself, or a string's own hash."""
+    in_buffer = _arrow_keys(items)
+    if in_buffer is not None:
+        return in_buffer
     is_list = isinstance(items, Sequence) and not isinstance(items, str | bytes)
     if not (is_list or hasattr(items, "__array__")) or getattr(items, "ndim", 1) == 0:
         raise TypeError(f"{name} must be integers, strings or bytes, got {type(items).__name__}")
@@ -137,6 +141,22 @@ def _keys(items: Any, name: str) -> UInt64Array:
         if of_kind.any():
             keys[of_kind] = to_keys([item for item in items if isinstance(item, kind)], name)
     return keys
+
+
+_ARROW_TEXT = {"string": _STRINGS, "binary": _BYTES}
+
+
+def _arrow_keys(items: Any) -> UInt64Array | None:
+    """Keys of an Arrow array of strings or bytes, straight from its buffers; None for all else."""
+    kind = str(getattr(items, "type", "")).removeprefix("large_")
+    if kind not in _ARROW_TEXT or not hasattr(items, "buffers") or items.null_count:
+        return None
+    if not len(items):
+        return np.empty(0, dtype=np.uint64)
+    _, offsets, data = items.buffers()
+    width = np.int64 if str(items.type).startswith("large_") else np.int32
+    bounds = np.frombuffer(offsets, width)[items.offset : items.offset + len(items) + 1]
+    return low_halves(data or b"", bounds.astype(np.int64), _ARROW_TEXT[kind])
 
 
 def _is_item(kind: type) -> bool:

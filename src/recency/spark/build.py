@@ -1,23 +1,34 @@
 """Leaves: what one Spark partition makes of its rows."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 
+from recency.column import Column
 from recency.sketch import Sketch
 from recency.spark.columns import arguments, chunks, number_rows, one_array
 
 Mapper = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-CHUNK_BYTES = 1 << 26  # rows of groups that are worked in at once
-COLUMN_BYTES = 1 << 27  # of sketches held before they are handed on
-ORDER_BITS = 32  # of a leaf's order, below the partition
+ORDER_BITS = 32  # of a leaf's order, below its partition
+_ROWS_PER_BATCH = 10_000  # that are handed on at once
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Memory that a task takes, roughly."""
+
+    chunk: int = 1 << 26
+    """Bytes of rows, or of sketches to merge, that are worked on at once."""
+    sketches: int = 1 << 27
+    """Bytes of the sketches of groups that are held before they are handed on."""
 
 
 def one_leaf(prototype: Sketch, roles: tuple[str, ...], merge_levels: int) -> Mapper:
-    """A mapper to (order, sketch): one row for a partition that has events."""
+    """A mapper to (order, done, sketch): one row for a partition that has events."""
 
     def build(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with explained("sketch_df"):
@@ -25,16 +36,19 @@ def one_leaf(prototype: Sketch, roles: tuple[str, ...], merge_levels: int) -> Ma
             sketch = prototype.empty_like(merge_levels, part)
             for batch in batches:
                 if batch.num_rows:
-                    sketch.update_many(**arguments(batch.columns, roles, unit_of(prototype)))
+                    sketch.update_many(**arguments(batch.columns, roles, prototype))
             if not sketch.is_empty:
-                order = pa.array([part << ORDER_BITS], pa.int64())
-                yield rows_of([order, _binary([sketch.to_bytes()])], ["order", "sketch"])
+                yield leaf_rows([], part << ORDER_BITS, [sketch.to_bytes()])
 
     return build
 
 
 def group_leaves(
-    prototype: Sketch, roles: tuple[str, ...], merge_levels: int, is_whole: bool
+    prototype: Sketch,
+    roles: tuple[str, ...],
+    merge_levels: int,
+    is_whole: bool,
+    limits: Limits,
 ) -> Mapper:
     """A mapper to (groups…, order, done, sketch).
 
@@ -45,75 +59,80 @@ def group_leaves(
 
     def build(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with explained("sketch_df"):
-            first = partition_id() << ORDER_BITS
-            column, groups, emitted = None, None, 0
-            for table in chunks(batches, CHUNK_BYTES):
-                if not table.num_rows:
-                    continue
-                if column is None:
-                    column = prototype._column(merge_levels, first + emitted)
-                    groups = table.select(range(len(roles), table.num_columns)).slice(0, 0)
-                events = [one_array(each) for each in table.columns[: len(roles)]]
-                known = pa.concat_tables(
-                    [groups, table.select(range(len(roles), table.num_columns))]
-                )
-                numbers, firsts = number_rows([one_array(each) for each in known.columns])
-                numbers, old = numbers[len(column) :], len(column)
-                groups = pa.concat_tables([groups, known.take(firsts[old:])]).combine_chunks()
-                column.extend(groups.num_rows)
-                column.update_many(numbers, arguments(events, roles, unit_of(prototype)))
-                if column.nbytes > COLUMN_BYTES:
-                    yield from _leaf_rows(groups, first + emitted, column.frames(False), False)
-                    emitted += len(column)
-                    column = None
-            if column is not None:
-                done = is_whole and not emitted
-                yield from _leaf_rows(groups, first + emitted, column.frames(done), done)
+            order = partition_id() << ORDER_BITS
+            sketches, is_first = Groups(prototype, merge_levels, order), True
+            for table in chunks(batches, limits.chunk):
+                sketches.update(table, roles)
+                if sketches.nbytes > limits.sketches:
+                    yield from sketches.rows(done=False)
+                    order += len(sketches)
+                    sketches, is_first = Groups(prototype, merge_levels, order), False
+            yield from sketches.rows(done=is_whole and is_first)
 
     return build
 
 
-def _leaf_rows(
-    groups: Any, order: int, frames: list[bytes], done: bool
-) -> Iterator[pa.RecordBatch]:
-    names = [*groups.column_names, "order", "done", "sketch"]
-    keys = [one_array(each) for each in groups.columns]
-    for begin in range(0, len(frames), ROWS_PER_BATCH):
-        part = frames[begin : begin + ROWS_PER_BATCH]
-        size = len(part)
-        yield rows_of(
-            [
-                *(key.slice(begin, size) for key in keys),
-                pa.array(range(order + begin, order + begin + size), pa.int64()),
-                pa.array([done] * size, pa.bool_()),
-                _binary(part),
-            ],
-            names,
+class Groups:
+    """The sketches of groups, which are rows of an Arrow table."""
+
+    def __init__(self, prototype: Sketch, merge_levels: int, order: int) -> None:
+        self._prototype, self._order = prototype, order
+        self._column: Column = prototype._column(merge_levels, order)
+        self._keys: Any = None
+
+    def __len__(self) -> int:
+        """How many groups there are."""
+        return len(self._column)
+
+    def update(self, table: Any, roles: tuple[str, ...]) -> None:
+        """Take in rows: a column for each role, then the columns of the group."""
+        keys = table.select(range(len(roles), table.num_columns))
+        known = keys.slice(0, 0) if self._keys is None else self._keys
+        keys = pa.concat_tables([known, keys])
+        numbers, first_rows = number_rows([one_array(column) for column in keys.columns])
+        self._keys = keys.take(first_rows).combine_chunks()
+        self._column.extend(first_rows.size)
+        events = [one_array(column) for column in table.columns[: len(roles)]]
+        self._column.update_many(
+            numbers[known.num_rows :], arguments(events, roles, self._prototype)
         )
 
+    def rows(self, done: bool) -> Iterator[pa.RecordBatch]:
+        """Groups and their sketches; what is ``done`` is finished, too."""
+        if self._keys is None:
+            return
+        keys = [one_array(column) for column in self._keys.columns]
+        frames = self._column.frames(finished=done)
+        for begin in range(0, len(frames), _ROWS_PER_BATCH):
+            some = frames[begin : begin + _ROWS_PER_BATCH]
+            groups = [key.slice(begin, len(some)) for key in keys]
+            yield leaf_rows(groups, self._order + begin, some, done)
 
-ROWS_PER_BATCH = 10_000
+    @property
+    def nbytes(self) -> int:
+        """Memory that the sketches take, roughly."""
+        return self._column.nbytes
 
 
-def rows_of(columns: list[Any], names: list[str]) -> pa.RecordBatch:
-    """A batch of rows."""
-    return pa.RecordBatch.from_arrays(columns, names)
+def leaf_rows(
+    keys: list[Any], order: int, frames: list[bytes], done: bool = False
+) -> pa.RecordBatch:
+    """Rows (keys…, order, done, sketch), in that order: names make no difference to Spark."""
+    orders = pa.array(range(order, order + len(frames)), pa.int64())
+    return key_rows([*keys, orders], frames, done)
 
 
-def _binary(frames: list[bytes]) -> Any:
-    return pa.array(frames, pa.binary())
+def key_rows(keys: list[Any], frames: list[bytes], done: bool = False) -> pa.RecordBatch:
+    """Rows (keys…, done, sketch)."""
+    flags = pa.array([done] * len(frames), pa.bool_())
+    columns = [*keys, flags, pa.array(frames, pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))])
 
 
 def partition_id() -> int:
     """The number of the partition that this task works on."""
     context = TaskContext.get()
-    return 0 if context is None else context.partitionId()
-
-
-def unit_of(prototype: Sketch) -> str | None:
-    """The unit of its ticks."""
-    unit: str | None = getattr(prototype.config, "unit", None)
-    return unit
+    return 0 if context is None else int(context.partitionId())
 
 
 class explained:

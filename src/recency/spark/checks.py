@@ -95,17 +95,16 @@ def event_source(
     by: ColumnLike | Sequence[ColumnLike] | None,
     function: str,
 ) -> Source:
-    """The rows of ``df`` that the sketch is built from; those with a NULL in a role are left out."""
+    """The rows of ``df`` to build a sketch from: those without a NULL in any role."""
     given = {role: column for role, column in columns.items() if column is not None}
     _check_roles(prototype, given, function)
     chosen = {role: _resolve(df, column, role, function) for role, column in given.items()}
-    for role, (_, kind, label) in chosen.items():
+    kinds = {role: (kind, label) for role, (_, kind, label) in chosen.items()}
+    for role, (kind, label) in kinds.items():
         _check_type(role, kind, label, prototype, function)
-    _try_out(
-        prototype, {role: (kind, label) for role, (_, kind, label) in chosen.items()}, function
-    )
+    _try_out(prototype, kinds, function)
     groups, names = _groups(df, by, function)
-    rows = df.select(*(expr.alias(role) for role, (expr, _, _) in chosen.items()), *groups)
+    rows = df.select(*(column.alias(role) for role, (column, _, _) in chosen.items()), *groups)
     for role in chosen:
         rows = rows.filter(F.col(role).isNotNull())
     return Source(rows, tuple(chosen), names)

@@ -7,14 +7,16 @@ import numpy as np
 import pyarrow as pa
 
 from recency.core.arrays import Int64Array
+from recency.sketch import Sketch
 
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _TICKS_PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000}
 
 
-def arguments(columns: Sequence[Any], roles: Sequence[str], unit: str | None) -> dict[str, Any]:
-    """Arguments of ``update_many`` from the first columns of a batch."""
-    return {role: to_column(column, unit) for role, column in zip(roles, columns, strict=False)}
+def arguments(columns: Sequence[Any], roles: Sequence[str], prototype: Sketch) -> dict[str, Any]:
+    """Arguments of ``update_many``, one for each column."""
+    unit = getattr(prototype.config, "unit", None)
+    return {role: to_column(column, unit) for role, column in zip(roles, columns, strict=True)}
 
 
 def to_column(column: Any, unit: str | None) -> Any:
@@ -53,11 +55,13 @@ def chunks(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[pa.Ta
 
 def one_array(column: pa.ChunkedArray) -> Any:
     """The column of a table in one piece."""
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks or [pa.array([], column.type)])
 
 
 def number_rows(columns: Sequence[Any]) -> tuple[Int64Array, Int64Array]:
-    """Number distinct rows 0, 1, … as they first come; and where each first came. NULL is a value."""
+    """Number distinct rows 0, 1, … as they first come, and say where; NULL is a value like any."""
     numbers = _codes(columns[0])
     for column in columns[1:]:
         more = _codes(column)

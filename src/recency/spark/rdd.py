@@ -1,18 +1,81 @@
 """``sketch_rdd``, for those who have an RDD."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, TypeVar
 
-from recency.sketch import Sketch
+from recency.sketch import Sketch, decode_many, merge_all
+from recency.spark.build import explained, partition_id
+from recency.spark.checks import check_depth, check_prototype
+
+S = TypeVar("S", bound=Sketch)
 
 _ROWS = 10_000
+Leaves = list[tuple[int, bytes]]  # partitions, or the first of several, and their sketches
 
 
 def sketch_rdd(
     rdd: Any,
-    prototype: Sketch,
+    prototype: S,
     to_columns: Callable[[list[Any]], Mapping[str, Any]],
     depth: int = 2,
-) -> Sketch:
-    """x."""
-    raise NotImplementedError
+) -> S:
+    """One sketch of all elements of an RDD, by ``mapPartitions`` and ``treeReduce``.
+
+    Rows that cross into Python one by one are an order of magnitude slower than Arrow batches: with
+    a DataFrame at hand use :func:`sketch_df`.
+
+    Parameters
+    ----------
+    rdd
+        Elements of any kind.
+    prototype
+        An empty sketch; the result has its configuration.
+    to_columns
+        Makes the arguments of the sketch's ``update_many`` from a list of elements. For sketches
+        that need time order the list is a whole partition, which it may hold in any order.
+    depth
+        Levels of the tree. Sketches whose merging costs accuracy are merged all at once, on the
+        driver.
+
+    Examples
+    --------
+    ::
+
+        sketch_rdd(
+            lines, RandomizedWave("1 day", unit="s"),
+            lambda rows: {"item": [row[0] for row in rows], "at": [row[1] for row in rows]},
+        )
+    """
+    check_prototype(prototype, "sketch_rdd")
+    depth = check_depth(depth, "sketch_rdd")
+    if not callable(to_columns):
+        raise TypeError(f"sketch_rdd: to_columns must be a function, got {to_columns!r}")
+    if not hasattr(rdd, "treeReduce"):
+        raise TypeError(f"sketch_rdd: rdd must be an RDD, got {type(rdd).__name__}")
+    merges_exactly = prototype.merge_law == "exact"
+
+    def build(rows: Iterable[Any]) -> Iterator[Leaves]:
+        with explained("sketch_rdd"):
+            part = partition_id()
+            sketch = prototype.empty_like(merge_levels=1, stream=part)
+            rows = iter(rows)
+            size = None if prototype.needs_order else _ROWS
+            while some := list(islice(rows, size)):
+                sketch.update_many(**to_columns(some))
+            yield [] if sketch.is_empty else [(part, sketch.to_bytes())]
+
+    def combine(a: Leaves, b: Leaves) -> Leaves:
+        both = sorted(a + b)
+        if merges_exactly and len(both) > 1:
+            sketches = decode_many([frame for _, frame in both], expected=type(prototype))
+            return [(both[0][0], merge_all(sketches).to_bytes())]
+        return both
+
+    leaves = rdd.mapPartitions(build).treeReduce(combine, depth) if rdd.getNumPartitions() else []
+    if not leaves:
+        return prototype.copy()
+    sketches = decode_many([frame for _, frame in leaves], expected=type(prototype))
+    sketch: Any = merge_all(sketches)
+    sketch._finish(prototype)
+    return sketch  # type: ignore[no-any-return]

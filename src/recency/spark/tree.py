@@ -1,118 +1,96 @@
 """Merging sketches up a tree, group by group."""
 
 from collections.abc import Iterable, Iterator
+from itertools import islice, pairwise
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from recency.sketch import Sketch, decode_many, encode_many, merge_all
-from recency.spark.build import CHUNK_BYTES, ORDER_BITS, Mapper, explained, rows_of
+from recency.spark.build import Limits, Mapper, explained, key_rows, leaf_rows
 from recency.spark.columns import chunks, number_rows, one_array
 
-FAN_IN_BITS = 5  # a node merges the leaves of up to 32 partitions
 
+def merge_rows(keys: int, prototype: Sketch | None, function: str, limits: Limits) -> Mapper:
+    """A mapper of rows (keys…, order, done, sketch), sorted, to one row for each key.
 
-def with_node(leaves: DataFrame, level: int) -> DataFrame:
-    """Leaves with the number of the node that merges them."""
-    node = F.shiftright(F.col("order"), ORDER_BITS + FAN_IN_BITS * level)
-    return leaves.withColumn("node", node)
-
-
-def merge_rows(keys: int, prototype: Sketch | None, finish: bool, function: str) -> Mapper:
-    """A mapper from rows (keys…, order, done, sketch), sorted, to one row (keys…, order, sketch).
-
-    ``order`` is that of a group's first row. Sketches marked as done go through unread.
+    Each group is one ``merge_all``, in the order of ``order``, and keeps that of its first row.
+    With a prototype sketches are finished. Those marked as done go through unread.
     """
 
     def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with explained(function):
-            open_group: pa.Table | None = None  # rows that the next batch may add to
-            for table in chunks(batches, CHUNK_BYTES):
-                table = table if open_group is None else pa.concat_tables([open_group, table])
-                if table.num_rows:
-                    numbers, firsts = number_rows([one_array(c) for c in table.columns[:keys]])
-                    yield from merged(table.slice(0, int(firsts[-1])), numbers, firsts[:-1])
-                    open_group = _compacted(table.slice(int(firsts[-1])))
-            if open_group is not None:
-                numbers, firsts = number_rows([one_array(c) for c in open_group.columns[:keys]])
-                yield from merged(open_group, numbers, firsts)
+            last_group: Any = None  # the next batch may have more of it
+            for table in chunks(batches, limits.chunk):
+                rows = table if last_group is None else pa.concat_tables([last_group, table])
+                _, starts = number_rows([one_array(each) for each in rows.columns[:keys]])
+                if starts.size:
+                    end = int(starts[-1])
+                    yield from merged(rows.slice(0, end), starts[:-1].tolist())
+                    last_group = _compacted(rows.slice(end), limits.chunk)
+            if last_group is not None:
+                yield from merged(last_group, [0])
 
-    def merged(table: Any, numbers: Any, firsts: Any) -> Iterator[pa.RecordBatch]:
-        if not table.num_rows:
+    def merged(rows: Any, starts: list[int]) -> Iterator[pa.RecordBatch]:
+        if not starts:
             return
-        frames = table["sketch"].to_pylist()
-        done = table["done"].to_numpy()
-        results = [frames[first] for first in firsts]
-        todo = [i for i, first in enumerate(firsts) if not done[first]]
-        ends = [*firsts[1:], table.num_rows]
-        sketches = decode_many(frame for i in todo for frame in frames[firsts[i] : ends[i]])
-        position = 0
-        merged_sketches = []
-        for i in todo:
-            size = int(ends[i] - firsts[i])
-            merged_sketches.append(merge_all(sketches[position : position + size]))
-            position += size
-        if finish and prototype is not None:
-            for sketch in merged_sketches:
+        *columns, done, sketches = rows.columns
+        frames = sketches.to_pylist()
+        results = [frames[start] for start in starts]
+        is_done = done.to_numpy()
+        ends = [*starts[1:], rows.num_rows]
+        open_ = [i for i, start in enumerate(starts) if not is_done[start]]
+        read = iter(decode_many(frame for i in open_ for frame in frames[starts[i] : ends[i]]))
+        groups = [merge_all(islice(read, ends[i] - starts[i])) for i in open_]
+        if prototype is not None:
+            for sketch in groups:
                 sketch._finish(prototype)
-        for i, frame in zip(todo, encode_many(merged_sketches), strict=True):
+        for i, frame in zip(open_, encode_many(groups), strict=True):
             results[i] = frame
-        rows = table.select(range(keys + 1)).take(firsts).combine_chunks()
-        columns = [one_array(each) for each in rows.columns]
-        yield rows_of(
-            [*columns, pa.array([False] * len(results)), pa.array(results, pa.binary())],
-            table.column_names,
-        )
+        yield key_rows([one_array(column.take(starts)) for column in columns], results)
 
     return merge
 
 
-def _compacted(table: Any) -> Any:
-    """Rows of one group, fewer if merging them costs no accuracy and they take much memory."""
-    if table.nbytes < CHUNK_BYTES or table.num_rows < 2:
-        return table
-    sketches = decode_many(table["sketch"].to_pylist())
+def _compacted(rows: Any, most_bytes: int) -> Any:
+    """Rows of one group, made one if that costs no accuracy and they take much memory."""
+    if rows.nbytes < most_bytes or rows.num_rows < 2:
+        return rows
+    sketches = decode_many(rows.columns[-1].to_pylist())
     if sketches[0].merge_law != "exact":
-        return table
-    frame = merge_all(sketches).to_bytes()
-    first = table.slice(0, 1)
-    position = table.column_names.index("sketch")
-    return first.set_column(position, "sketch", pa.array([frame], pa.binary()))
+        return rows
+    frame = pa.array([merge_all(sketches).to_bytes()], pa.binary())
+    last = rows.num_columns - 1
+    return rows.slice(0, 1).set_column(last, rows.field(last), frame)
 
 
-def merge_partition(function: str) -> Mapper:
-    """A mapper from rows (order, done, sketch) to fewer of them, where merging is exact.
+def merge_partition(function: str, limits: Limits) -> Mapper:
+    """A mapper of rows (order, done, sketch) to one for each partition, where merging is exact.
 
-    Where it is not, they go on as they are: they will be merged together, at the cost of one level.
+    Where it is not, they go on as they are: to be merged all together, at the cost of one level.
     """
 
     def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with explained(function):
             running: list[Sketch] = []
-            for table in chunks(batches, CHUNK_BYTES):
-                frames = table["sketch"].to_pylist()
-                orders = table["order"].to_pylist()
+            for table in chunks(batches, limits.chunk):
+                orders, _, frames = (column.to_pylist() for column in table.columns)
                 sketches = decode_many(frames)
+                for first, other in pairwise([*running, *sketches]):
+                    first._check_mergeable(other)
                 if sketches and sketches[0].merge_law == "exact":
                     running = [merge_all([*running, *sketches])]
                 elif sketches:
-                    merge_all([sketches[0].empty_like(), *(s.empty_like() for s in sketches)])
-                    yield _orders_and_frames(orders, frames)
+                    yield key_rows([pa.array(orders, pa.int64())], frames)
             if running:
-                yield _orders_and_frames([0], [running[0].to_bytes()])
+                yield leaf_rows([], 0, [running[0].to_bytes()])
 
     return merge
 
 
-def _orders_and_frames(orders: list[int], frames: list[bytes]) -> pa.RecordBatch:
-    return rows_of(
-        [pa.array(orders, pa.int64()), pa.array(frames, pa.binary())], ["order", "sketch"]
-    )
-
-
-def merge_on_driver(rows: Iterable[Any]) -> Sketch | None:
-    """The sketch of all rows (order, sketch), None if there are none."""
-    ordered = sorted(rows, key=lambda row: row["order"])
-    return merge_all(decode_many(row["sketch"] for row in ordered)) if ordered else None
+def merge_on_driver(rows: Iterable[Any], function: str) -> Sketch | None:
+    """The sketch of all rows (order, done, sketch), None if there are none."""
+    with explained(function):
+        ordered = sorted(rows, key=lambda row: row["order"])
+        return merge_all(decode_many(row["sketch"] for row in ordered)) if ordered else None
+    return None
