@@ -8,7 +8,7 @@ test: .venv/dev.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 demo: .venv/demo.installed
 	$(BIN)/python -m recency.demo

@@ -195,6 +195,11 @@ class Sketch(ABC):
     __hash__ = None  # type: ignore[assignment]
 
 
+def foreign_classes() -> list[type[Sketch]]:
+    """Sketch classes that are not this package's, which other processes may not know."""
+    return [cls for cls in _classes.values() if not cls.__module__.startswith("recency.")]
+
+
 def refuse_merge(name: str, reason: str) -> NoReturn:
     """Refuse to combine sketches, in the one wording used everywhere."""
     raise IncompatibleSketchError(f"cannot merge {name}: {reason}")

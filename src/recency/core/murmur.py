@@ -60,8 +60,8 @@ def _load(words: UInt64Array, position: Int64Array) -> UInt64Array:
     word = position >> 3
     shift = ((position & 7) << 3).view(np.uint64)
     high = words[word + 1] << np.uint64(1) << (np.uint64(63) - shift)
-    low: UInt64Array = words[word] >> shift
-    return low | high
+    eight: UInt64Array = (words[word] >> shift) | high
+    return eight
 
 
 def _mask(count: UInt64Array) -> UInt64Array:
@@ -72,8 +72,8 @@ def _mask(count: UInt64Array) -> UInt64Array:
 
 
 def _rotated(x: UInt64Array, left: int) -> UInt64Array:
-    high: UInt64Array = x << np.uint64(left)
-    return high | (x >> np.uint64(64 - left))
+    rotated: UInt64Array = (x << np.uint64(left)) | (x >> np.uint64(64 - left))
+    return rotated
 
 
 def _scrambled(x: UInt64Array, before: np.uint64, left: int, after: np.uint64) -> UInt64Array:

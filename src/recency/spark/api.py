@@ -14,11 +14,10 @@ from pyspark.sql.types import BinaryType, BooleanType, LongType, StructField, St
 
 from recency.core import validate
 from recency.sketch import Sketch
-from recency.spark.build import ORDER_BITS, Limits, group_leaves, one_leaf
+from recency.spark.build import ORDER_BITS, Limits, explained, group_leaves, one_leaf
 from recency.spark.checks import (
     ColumnLike,
     Source,
-    check_depth,
     check_frame,
     check_prototype,
     event_source,
@@ -93,8 +92,9 @@ def sketch_df(
     """
     function = "sketch_df"
     prototype = check_prototype(prototype, function)
-    depth = check_depth(depth, function)
-    validate.one_of(shuffle, "shuffle", ("auto", "rows", "partials"))
+    with explained(function):
+        validate.one_of(shuffle, "shuffle", ("auto", "rows", "partials"))
+        validate.integer(depth, "depth", 1, 10)
     columns = {"at": at, "item": item, "value": value, "weight": weight, "id": id}
     source = event_source(check_frame(df, function), prototype, columns, by, function)
     if by is None:

@@ -28,7 +28,6 @@ from pyspark.sql.types import (
 )
 
 from recency.column import parameters
-from recency.core import validate
 from recency.errors import IncompatibleSketchError
 from recency.sketch import Sketch
 
@@ -244,11 +243,3 @@ def _groups(
             f"sketch, got {', '.join(names)}"
         )
     return expressions, tuple(names)
-
-
-def check_depth(depth: object, function: str) -> int:
-    """A number of merge levels."""
-    try:
-        return validate.integer(depth, "depth", 1, 10)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{function}: {error}") from None

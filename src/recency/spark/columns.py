@@ -16,10 +16,12 @@ _TICKS_PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000}
 def arguments(columns: Sequence[Any], roles: Sequence[str], prototype: Sketch) -> dict[str, Any]:
     """Arguments of ``update_many``, one for each column."""
     unit = getattr(prototype.config, "unit", None)
-    return {role: to_column(column, unit) for role, column in zip(roles, columns, strict=True)}
+    return {
+        role: to_column(column, unit, role) for role, column in zip(roles, columns, strict=True)
+    }
 
 
-def to_column(column: Any, unit: str | None) -> Any:
+def to_column(column: Any, unit: str | None, role: str) -> Any:
     """One column without NULLs. Points in time become ticks, whatever the session's time zone.
 
     Spark sends timestamps as microseconds since 1970 in UTC, those without a zone as if in UTC.
@@ -33,7 +35,12 @@ def to_column(column: Any, unit: str | None) -> Any:
         days = column.cast(pa.int32()).to_numpy().astype(np.int64)
         return days * _TICKS_PER_DAY[str(unit)]
     if pa.types.is_decimal(kind):
-        return column.cast(pa.int64()).to_numpy()
+        try:
+            return column.cast(pa.int64()).to_numpy()
+        except pa.ArrowInvalid:
+            raise ValueError(
+                f"{role} must be in the range of int64, got a larger decimal"
+            ) from None
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return column.to_numpy()
     return column  # strings and bytes are hashed as they are

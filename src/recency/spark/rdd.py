@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, TypeVar
 
+from recency.core import validate
 from recency.sketch import Sketch, decode_many, merge_all
 from recency.spark.build import explained, partition_id
-from recency.spark.checks import check_depth, check_prototype
+from recency.spark.checks import check_prototype
 
 S = TypeVar("S", bound=Sketch)
 
@@ -48,7 +49,8 @@ def sketch_rdd(
         )
     """
     check_prototype(prototype, "sketch_rdd")
-    depth = check_depth(depth, "sketch_rdd")
+    with explained("sketch_rdd"):
+        validate.integer(depth, "depth", 1, 10)
     if not callable(to_columns):
         raise TypeError(f"sketch_rdd: to_columns must be a function, got {to_columns!r}")
     if not hasattr(rdd, "treeReduce"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from recency.sketch import Sketch, decode_many, encode_many, merge_all
+from recency.sketch import Sketch, decode_many, encode_many, foreign_classes, merge_all
 from recency.spark.build import Limits, Mapper, explained, key_rows, leaf_rows
 from recency.spark.columns import chunks, number_rows, one_array
 
@@ -49,7 +49,18 @@ def merge_rows(keys: int, prototype: Sketch | None, function: str, limits: Limit
             results[i] = frame
         yield key_rows([one_array(column.take(starts)) for column in columns], results)
 
-    return merge
+    return _with_classes(merge)
+
+
+def _with_classes(mapper: Mapper) -> Mapper:
+    """The mapper, and with it the classes that workers need to read sketches that users defined."""
+    classes = foreign_classes()
+
+    def mapped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        del classes[:]  # to be unpickled is all they are for
+        return mapper(batches)
+
+    return mapped
 
 
 def _compacted(rows: Any, most_bytes: int) -> Any:
@@ -85,7 +96,7 @@ def merge_partition(function: str, limits: Limits) -> Mapper:
             if running:
                 yield leaf_rows([], 0, [running[0].to_bytes()])
 
-    return merge
+    return _with_classes(merge)
 
 
 def merge_on_driver(rows: Iterable[Any], function: str) -> Sketch | None:
