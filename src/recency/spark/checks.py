@@ -234,7 +234,9 @@ def _groups(
         if not isinstance(kind, _GROUPS) or _is_collated(kind):
             _refuse_type("by", kind, label, function)
         if isinstance(kind, FloatType | DoubleType):
-            expression = expression + F.lit(0.0).cast(kind)  # which gives zero one sign
+            # As in GROUP BY, zero has one sign and NaN one form.
+            nan, zero = F.lit(float("nan")).cast(kind), F.lit(0.0).cast(kind)
+            expression = F.when(F.isnan(expression), nan).otherwise(expression + zero)
         names.append(df.select(column).columns[0])
         expressions.append(expression.alias(f"g{i}"))
     if len({*names, "sketch"}) < len(names) + 1:
