@@ -1,4 +1,4 @@
-"""Recent flights: every departure from New York in 2013, asked at several moments of that year.
+"""Recent flights: every departure from New York in 2013, on a local Spark, asked at the end of it.
 
 Run it with ``make demo``, or ``python -m recency.demo`` after ``pip install recency[demo]``.
 """
@@ -6,6 +6,7 @@ Run it with ``make demo``, or ``python -m recency.demo`` after ``pip install rec
 import csv
 import importlib.util
 import io
+import os
 import sys
 import zipfile
 from collections.abc import Iterable, Sequence
@@ -14,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from recency import (
     DeterministicWave,
@@ -25,13 +29,13 @@ from recency import (
     RandomizedWave,
     Sketch,
     SumWave,
-    merge_all,
+    loads,
 )
 from recency.core.arrays import Int64Array
+from recency.spark import merge_df, sketch_df
 
 HOUR = 3600
-WINDOWS = {"1 hour": HOUR, "6 hours": 6 * HOUR, "24 hours": 24 * HOUR, "7 days": 168 * HOUR}
-MOMENTS = ("2013-02-01T23:00", "2013-07-04T16:30", "2013-12-24T18:00")
+WINDOWS = {"1 hour": HOUR, "24 hours": 24 * HOUR, "7 days": 168 * HOUR, "90 days": 2160 * HOUR}
 
 
 @dataclass(frozen=True)
@@ -88,81 +92,109 @@ def load_flights() -> Flights:
     return flights.where(np.argsort(flights.departed, kind="stable"))
 
 
-def departures(flights: Flights) -> list[Answer]:
-    """How many flights left in the last hour, six hours, day and week?"""
-    answers = []
-    sketches = [cls("7 days", unit="s") for cls in (ExponentialHistogram, DeterministicWave)]
-    for text in MOMENTS:
-        now = _seconds(text)
-        seen = flights.departed[flights.departed <= now]
-        for sketch in sketches:
-            sketch.update_many(at=seen[seen > (sketch.latest or 0)])
-        for window, width in WINDOWS.items():
-            exact = int((seen > now - width).sum())
-            for sketch in sketches:
-                estimate = sketch.query(window, now=now)
-                question = f"flights, {window} to {text.replace('T', ' ')}"
-                answers.append(Answer(question, exact, estimate, sketch.copy()))
-    return answers
+def frame(spark: SparkSession, flights: Flights) -> DataFrame:
+    """The flights as a DataFrame, in random order."""
+    shuffled = flights.where(np.random.default_rng(0).permutation(flights.departed.size))
+    landed = ~np.isnan(shuffled.arrival_delay)
+    table = pa.table(
+        {
+            "departed": pa.array(shuffled.departed.astype("datetime64[s]"), pa.timestamp("us")),
+            "origin": shuffled.origin,
+            "tail_number": shuffled.tail_number,
+            "miles": shuffled.miles,
+            "arrival_delay": pa.array(shuffled.arrival_delay, mask=~landed),
+        }
+    )
+    return spark.createDataFrame(table).withColumn("day", F.to_date("departed"))
 
 
-def airports(flights: Flights) -> list[Answer]:
-    """The same from a sketch for each airport: merged, and added up by a referee, unmerged."""
+def one_sketch_each(rows: DataFrame, flights: Flights) -> list[Answer]:
+    """Flights, aircraft, miles, delays: one sketch of each over all rows, in random order."""
     now = int(flights.departed[-1])
-    prototype = ExponentialHistogram("7 days", unit="s")
-    parts = []
-    for origin in np.unique(flights.origin):
-        part = prototype.empty_like(merge_levels=1)
-        part.update_many(at=flights.departed[flights.origin == origin])
-        parts.append(part)
-    merged = merge_all(parts)
+    counts = [
+        sketch_df(rows, cls("90 days", unit="s"), at="departed")
+        for cls in (ExponentialHistogram, DeterministicWave)
+    ]
+    aircraft = sketch_df(
+        rows, RandomizedWave("90 days", unit="s"), at="departed", item="tail_number"
+    )
+    miles = sketch_df(rows, SumWave("90 days", unit="s"), at="departed", value="miles")
+    delays = sketch_df(
+        rows,
+        QuantileWave("90 days", rank_error=0.02, unit="s"),
+        at="departed",
+        value="arrival_delay",
+    )
     answers = []
     for window, width in WINDOWS.items():
-        exact = int((flights.departed > now - width).sum())
-        estimates = [part.query(window, now=now) for part in parts]
-        added = sum(estimates[1:], start=estimates[0])
-        answers.append(Answer(f"flights, {window}, merged", exact, merged.query(window), merged))
-        answers.append(Answer(f"flights, {window}, 3 answers added", exact, added, parts[0]))
-    return answers
-
-
-def aircraft_miles_and_delays(flights: Flights) -> list[Answer]:
-    """Different aircraft, miles flown, delays, and the thousandth most recent flight.
-
-    The flights are put in in random order: the first three sketches do not mind.
-    """
-    now = int(flights.departed[-1])
-    shuffled = flights.where(np.random.default_rng(0).permutation(flights.departed.size))
-    landed = shuffled.where(~np.isnan(shuffled.arrival_delay))
-    aircraft = RandomizedWave("90 days", unit="s")
-    aircraft.update_many(shuffled.tail_number, at=shuffled.departed)
-    miles = SumWave("90 days", unit="s")
-    miles.update_many(shuffled.miles, at=shuffled.departed)
-    delays = QuantileWave("90 days", rank_error=0.02, unit="s")
-    delays.update_many(landed.arrival_delay, at=landed.departed)
-    answers = []
-    for days in (1, 7, 90):
-        window, width = "24 hours" if days == 1 else f"{days} days", days * 24 * HOUR
         recent = flights.where(flights.departed > now - width)
         delay = np.sort(recent.arrival_delay[~np.isnan(recent.arrival_delay)])
         different, total = np.unique(recent.tail_number).size, int(recent.miles.sum())
+        for sketch in counts:
+            exact = recent.departed.size
+            answers.append(Answer(f"flights, {window}", exact, sketch.query(window), sketch))
         answers += [
             Answer(f"different aircraft, {window}", different, aircraft.query(window), aircraft),
             Answer(f"miles flown, {window}", total, miles.query(window), miles),
         ]
         for q, name in ((0.5, "median"), (0.95, "95th percentile")):
-            exact = float(delay[int(np.ceil(q * delay.size)) - 1])
+            exact_delay = float(delay[int(np.ceil(q * delay.size)) - 1])
             question = f"arrival delay, {name}, minutes, {window}"
-            answers.append(Answer(question, exact, delays.query(q, window, now), delays))
-    nth = NthRecentWave(unit="s")
-    nth.update_many(at=flights.departed)
+            answers.append(Answer(question, exact_delay, delays.query(q, window, now), delays))
+    nth = sketch_df(rows, NthRecentWave(unit="s"), at="departed")
     age = now - int(flights.departed[-1000])
     answers.append(Answer("seconds since the 1000th last flight left", age, nth.query(1000), nth))
     return answers
 
 
-def _seconds(text: str) -> int:
-    return int(np.datetime64(text, "s").astype(np.int64))
+def a_table_of_days(rows: DataFrame, flights: Flights, folder: Path) -> list[Answer]:
+    """A sketch for each airport and day, stored as Parquet, read again and rolled up."""
+    path = str(folder / "aircraft_by_day")
+    prototype = RandomizedWave("90 days", unit="s")
+    by_day = sketch_df(rows, prototype, at="departed", item="tail_number", by=["origin", "day"])
+    by_day.write.mode("overwrite").parquet(path)
+    stored = rows.sparkSession.read.parquet(path)
+    now = int(flights.departed[-1])
+    answers = []
+    airports = {row["origin"]: loads(row["sketch"]) for row in merge_df(stored, "origin").collect()}
+    for name, sketch in [("New York", merge_df(stored)), *sorted(airports.items())]:
+        there = flights if name == "New York" else flights.where(flights.origin == name)
+        for window, width in WINDOWS.items():
+            exact = np.unique(there.tail_number[there.departed > now - width]).size
+            estimate = sketch.query(window, now=now)
+            answers.append(Answer(f"aircraft from {name}, {window}", exact, estimate, sketch))
+    return answers
+
+
+def picture(rows: DataFrame, flights: Flights, path: Path) -> None:
+    """Estimate and interval against the size of the window, from two sketches, beside the truth."""
+    from matplotlib.figure import Figure
+
+    now = int(flights.departed[-1])
+    departures = sketch_df(rows, ExponentialHistogram("90 days", 0.2, unit="s"), at="departed")
+    aircraft = sketch_df(
+        rows, RandomizedWave("90 days", 0.2, unit="s"), at="departed", item="tail_number"
+    )
+    hours = np.unique(np.geomspace(1, 90 * 24, 120).astype(np.int64))
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    panels = zip(figure.subplots(1, 2), (departures, aircraft), strict=True)
+    for axes, sketch in panels:
+        answers = [sketch.query(int(width) * HOUR, now) for width in hours]
+        recent = [flights.where(flights.departed > now - int(width) * HOUR) for width in hours]
+        exact = [
+            each.departed.size if sketch is departures else np.unique(each.tail_number).size
+            for each in recent
+        ]
+        lower, upper = ([getattr(each, end) for each in answers] for end in ("lower", "upper"))
+        sure = f"{answers[-1].confidence:.0%}"
+        axes.fill_between(hours, lower, upper, alpha=0.3, label=f"interval ({sure})")
+        axes.plot(hours, [each.value for each in answers], label="estimate")
+        axes.plot(hours, exact, "k--", linewidth=1, label="exact")
+        title = "flights" if sketch is departures else "different aircraft"
+        size = f"{type(sketch).__name__}, ε = 0.2, {sketch.nbytes:,} bytes"
+        axes.set(xscale="log", yscale="log", xlabel="window, hours", title=f"{title}\n{size}")
+        axes.legend()
+    figure.savefig(path, dpi=100)
 
 
 def table(answers: Iterable[Answer]) -> str:
@@ -181,16 +213,38 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join([first, *others]).rstrip()
 
 
-def main() -> None:
-    """Print everything."""
+def main(folder: Path = Path("build/demo")) -> None:
+    """Print everything, on a Spark of its own."""
     flights = load_flights()
-    print(f"{flights.departed.size:,} departures from New York in 2013, relative error 0.05\n")
-    print(table(departures(flights)))
-    until = flights.where(flights.departed <= _seconds(MOMENTS[-1]))
-    print("\nOn Christmas Eve, from one sketch for each airport:\n")
-    print(table(airports(until)))
-    print("\nPut in in random order (but for the last row), intervals at confidence 0.95:\n")
-    print(table(aircraft_miles_and_delays(until)))
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .appName("recency demo")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    show(spark, flights, folder)
+    spark.stop()
+
+
+def show(spark: SparkSession, flights: Flights, folder: Path) -> list[Answer]:
+    """Print everything, and return the answers."""
+    rows = frame(spark, flights).cache()
+    print(f"{flights.departed.size:,} departures from New York in 2013, relative error 0.05.")
+    print("Asked on New Year's Eve of one sketch each, by sketch_df; rows in random order:\n")
+    whole = one_sketch_each(rows, flights)
+    print(table(whole))
+    print("\nOf a table with a sketch for each airport and day, rolled up by merge_df:\n")
+    stored = a_table_of_days(rows, flights, folder)
+    print(table(stored))
+    path = folder / "flights.png"
+    picture(rows, flights, path)
+    print(f"\nIntervals are certain, or at confidence 0.95. Against the window: {path}")
+    return whole + stored
 
 
 if __name__ == "__main__":

@@ -1,0 +1,156 @@
+"""What does a sketch cost beside the pass over the data that it needs anyway?
+
+Times are ratios to a pass that only counts rows (``mapInArrow``, so that rows cross into Python),
+all in one run, in turns, best of several. ``ROWS`` in the environment makes it smaller.
+"""
+
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from harness import Report
+from recency import ExponentialHistogram, RandomizedWave, SumWave
+from recency.spark import sketch_df
+
+ROWS = int(os.environ.get("ROWS", 20_000_000))
+ROUNDS = 3
+FILES = 4
+GROUPS = 100_000
+DAYS = 2
+DAY = 86_400_000
+FIRST = 1_760_000_000_000
+FOLDER = Path(__file__).parent.parent / "build" / "bench" / str(ROWS)
+
+
+def write_events():
+    """(ts, user, g) and (ts, url): two days in milliseconds, a little out of order."""
+    if (FOLDER / "done").exists():
+        return
+    rng = np.random.default_rng(0)
+    paths = pa.array(
+        [f"https://www.example.com/{'abcdefgh'[i % 8] * (i % 12)}/item/{i}" for i in range(10**6)]
+    )
+    for name in ("events", "urls"):
+        (FOLDER / name).mkdir(parents=True, exist_ok=True)
+    size = ROWS // FILES
+    for i in range(FILES):
+        ts = FIRST + np.sort(rng.integers(0, DAYS * DAY, size))
+        ts = ts[np.argsort(np.arange(size) + rng.integers(0, 1000, size))]
+        user, g = rng.integers(0, 5_000_000, size), rng.integers(0, GROUPS, size)
+        events = pa.table({"ts": ts, "user": user, "g": g})
+        pq.write_table(events, FOLDER / "events" / f"{i}.parquet", row_group_size=10**6)
+        visited = np.minimum((rng.pareto(0.7, size) * 20).astype(np.int64), 10**6 - 1)
+        urls = pa.table({"ts": ts, "url": paths.take(pa.array(visited))})
+        pq.write_table(urls, FOLDER / "urls" / f"{i}.parquet", row_group_size=10**6)
+    (FOLDER / "done").touch()
+
+
+def count_rows(batches):
+    rows = sum(batch.num_rows for batch in batches)
+    yield pa.RecordBatch.from_arrays([pa.array([rows])], ["rows"])
+
+
+def no_op(df):
+    df.mapInArrow(count_rows, "rows long").collect()
+
+
+def write_nowhere(df):
+    df.write.format("noop").mode("overwrite").save()
+
+
+def jobs(spark):
+    events = spark.read.parquet(str(FOLDER / "events"))
+    urls = spark.read.parquet(str(FOLDER / "urls"))
+    users, groups = events.select("ts", "user"), events.select("g", "ts", "user")
+    last_hour = users.where(F.col("ts") > FIRST + DAYS * DAY - 3_600_000)
+    minutes = users.groupBy(F.expr("ts div 60000").alias("minute"))
+    visitors = RandomizedWave("1 day", unit="ms")
+    return {
+        "no-op": lambda: no_op(users),
+        "RandomizedWave": lambda: sketch_df(users, visitors, at="ts", item="user"),
+        "SumWave": lambda: sketch_df(users, SumWave("1 day", unit="ms"), at="ts", value="user"),
+        "sort, no-op": lambda: no_op(users.sortWithinPartitions("ts")),
+        "ExponentialHistogram": lambda: sketch_df(
+            users, ExponentialHistogram("1 day", unit="ms"), at="ts", value="user"
+        ),
+        "repartition, no-op": lambda: no_op(groups.repartition("g")),
+        "groups, RandomizedWave": lambda: write_nowhere(
+            sketch_df(groups, RandomizedWave("1 day", 0.1, unit="ms"), at="ts", item="user", by="g")
+        ),
+        "groups, ExponentialHistogram": lambda: write_nowhere(
+            sketch_df(groups, ExponentialHistogram("1 day", unit="ms"), at="ts", by="g")
+        ),
+        "urls, no-op": lambda: no_op(urls),
+        "urls, RandomizedWave": lambda: sketch_df(urls, visitors, at="ts", item="url"),
+        "hll_sketch_agg, no window": lambda: users.agg(F.hll_sketch_agg("user")).collect(),
+        "exact count(distinct), last hour": lambda: last_hour.agg(
+            F.count_distinct("user")
+        ).collect(),
+        "hll_sketch_agg per minute, union of the last hour": lambda: (
+            minutes.agg(F.hll_sketch_agg("user").alias("hll"))
+            .orderBy(F.desc("minute"))
+            .limit(60)
+            .agg(F.hll_sketch_estimate(F.hll_union_agg("hll")))
+            .collect()
+        ),
+    }
+
+
+BUDGETS = [
+    ("RandomizedWave", "no-op", 1.4),
+    ("SumWave", "no-op", 1.4),
+    ("ExponentialHistogram", "sort, no-op", 1.3),
+    ("groups, RandomizedWave", "repartition, no-op", 2),
+    ("groups, ExponentialHistogram", "repartition, no-op", 2),
+    ("urls, RandomizedWave", "urls, no-op", 1.3),
+]
+
+
+def main():
+    write_events()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.driver.memory", "4g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    report = Report("spark")
+    best = {}
+    grown = 0
+    for _ in range(ROUNDS):
+        for name, job in jobs(spark).items():
+            before = driver_bytes()
+            start = time.perf_counter()
+            job()
+            took = time.perf_counter() - start
+            best[name] = min(best.get(name, took), took)
+            if name.startswith("groups"):
+                grown = max(grown, driver_bytes() - before)
+    for name, took in best.items():
+        report.add(f"{name}, {ROWS / 1e6:g} M rows", took, "s")
+    for name, base, most in BUDGETS:
+        report.add(f"{name} / {base}", best[name] / best[base], "×", at_most=most)
+    report.add("driver memory that grouped jobs added, at most", grown / 1e6, "MB", at_most=10)
+    report.write()
+    spark.stop()
+
+
+def driver_bytes():
+    """The most that this process, the driver, has ever taken."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+if __name__ == "__main__":
+    main()
