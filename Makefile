@@ -1,19 +1,19 @@
-# Each target works on a fresh machine with git, make and Python ≥ 3.11.
+# Each target works on a fresh machine with git, make, Python ≥ 3.11, and Java ≥ 17 for Spark.
 PYTHON ?= python3
 BIN := .venv/bin
 
 .PHONY: test demo bench clean
 
-test: .venv/dev.installed
+test: .venv/dev.installed .venv/java.found
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist loadgroup
 
-demo: .venv/demo.installed
+demo: .venv/demo.installed .venv/java.found
 	$(BIN)/python -m recency.demo
 
-bench: .venv/bench.installed
+bench: .venv/bench.installed .venv/java.found
 	@for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
 
 # Stamps are written last: what failed half-way is done again.
@@ -26,6 +26,15 @@ bench: .venv/bench.installed
 # One stamp per extra, made anew when the requirements change.
 .venv/%.installed: pyproject.toml .venv/created
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+# Spark needs Java ≥ 17. Where it is missing, and can be installed, it is.
+JAVA_VERSION = $${JAVA_HOME:+$$JAVA_HOME/bin/}java -version 2>&1 | sed -nE 's/.*version "([0-9]+).*/\1/p'
+.venv/java.found: .venv/created
+	@found() { version=$$($(JAVA_VERSION)); [ "$${version:-0}" -ge 17 ]; }; \
+	install() { apt-get --quiet update && apt-get --quiet --yes install openjdk-17-jre-headless; }; \
+	found || { [ -z "$$JAVA_HOME" ] && install > /dev/null 2>&1; found; } \
+	  || { echo "recency.spark needs Java 17 or newer: install it, or set JAVA_HOME"; exit 1; }
 	@touch $@
 
 clean:

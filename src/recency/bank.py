@@ -1,14 +1,15 @@
 """Many sketches of one configuration, by key."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
+from inspect import signature
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from recency.column import is_one_for_all, parameters
+from recency.column import is_one_for_all
 from recency.core import validate
 from recency.core.arrays import Int64Array
-from recency.sketch import Sketch
+from recency.sketch import Sketch, decode_many
 
 S = TypeVar("S", bound=Sketch)
 
@@ -46,10 +47,12 @@ class Bank(Generic[S]):
         ``values`` and ``columns`` are the arguments of the sketch's own ``update_many``. Refused,
         it changes nothing.
         """
-        arguments = {**self._named(values), **columns}
+        arguments = signature(self.prototype.update_many).bind(*values, **columns).arguments
         size = _rows(keys, arguments)
+        if not size:
+            keys = []
         known = len(self._numbers)
-        numbers = self._number([keys] if _is_one_key(keys) else _plain(keys))
+        numbers = self._number(_plain([keys]) if _is_one_key(keys) else _plain(keys))
         self._column.extend(len(self._numbers))
         try:
             self._column.update_many(np.broadcast_to(numbers, size), arguments)
@@ -58,18 +61,6 @@ class Bank(Generic[S]):
             for key in list(self._numbers)[known:]:
                 del self._numbers[key]
             raise
-
-    def _named(self, values: tuple[Any, ...]) -> dict[str, Any]:
-        names = [
-            name
-            for name, each in parameters(self.prototype).items()
-            if each.kind == each.POSITIONAL_OR_KEYWORD
-        ]
-        if len(values) > len(names):
-            raise TypeError(
-                f"update_many takes {len(names)} columns by position, got {len(values)}"
-            )
-        return dict(zip(names, values, strict=False))
 
     def _number(self, keys: Any) -> Int64Array:
         """Numbers of keys; new ones are given out as keys come."""
@@ -103,8 +94,8 @@ class Bank(Generic[S]):
 
     def items(self) -> Iterator[tuple[Hashable, S]]:
         """Keys and their sketches."""
-        for key in self:
-            yield key, self[key]
+        sketches: Any = decode_many(self._column.frames(finished=False)[: len(self)])
+        yield from zip(self, sketches, strict=True)
 
     def to_bytes(self) -> dict[Hashable, bytes]:
         """``to_bytes`` of every sketch, in one pass."""
@@ -117,6 +108,10 @@ class Bank(Generic[S]):
 
 
 def _is_one_key(keys: Any) -> bool:
+    if isinstance(keys, Iterator | Set | Mapping | bytearray | memoryview):
+        raise TypeError(
+            f"keys must be a key, or a list or column of them, got {type(keys).__name__}"
+        )
     return is_one_for_all(keys) or isinstance(keys, tuple)
 
 
@@ -130,6 +125,7 @@ def _rows(keys: Any, arguments: dict[str, Any]) -> int:
 def _plain(keys: Any) -> Any:
     """Keys that are equal whether they came in a list or in an array of some library."""
     if isinstance(keys, Sequence):
-        return [key.item() if isinstance(key, np.generic) else key for key in keys]
+        plain = [key.item() if isinstance(key, np.generic | np.ndarray) else key for key in keys]
+        return plain
     array = np.asarray(keys)
     return array if array.dtype.kind in "iuUS" else array.tolist()

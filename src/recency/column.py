@@ -70,6 +70,8 @@ class SketchColumn:
         check_lengths(numbers.size, columns)
         if not numbers.size:
             return
+        if all(map(is_one_for_all, columns.values())):  # then the sketches could not tell how many
+            columns = {**columns, **self._repeated(columns, numbers.size)}
         order = stable_order(numbers)
         starts = run_starts(numbers[order])
         updated = []
@@ -85,6 +87,16 @@ class SketchColumn:
             updated.append((number, sketch))
         for number, sketch in updated:
             self._sketches[number] = sketch
+
+    def _repeated(self, scalars: Mapping[str, Any], size: int) -> dict[str, Any]:
+        """The first argument that is given, or has a default, once for each row."""
+        defaults = {name: each.default for name, each in parameters(self._prototype).items()}
+        for name, value in {**defaults, **scalars}.items():
+            if value is not None and value is not Parameter.empty:
+                column = np.empty(size, dtype=object)
+                column[:] = [value.item() if isinstance(value, np.generic) else value] * size
+                return {name: column}
+        return {}
 
     def sketch(self, number: int) -> Sketch:
         """A copy."""

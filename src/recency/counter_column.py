@@ -7,7 +7,15 @@ import numpy as np
 
 from recency.column import check_lengths
 from recency.core import validate
-from recency.core.arrays import INT64_MAX, INT64_MIN, Int64Array, cutoffs, exact_sum
+from recency.core.arrays import (
+    INT64_MAX,
+    INT64_MIN,
+    Int64Array,
+    cutoffs,
+    exact_sum,
+    run_starts,
+    stable_order,
+)
 from recency.core.codec import RecordWriter
 from recency.core.counter_states import CounterStates, write_states
 from recency.core.rank_log import RankLog, loosest
@@ -20,6 +28,7 @@ if TYPE_CHECKING:
 
 _LEAST_FLUSH = 1 << 18  # a kernel call looks at all sketches: spread it over many events
 _LARGEST_BATCH = 1 << 20
+_LOW = 0xFFFFFFFF
 
 
 class CounterColumn:
@@ -45,7 +54,6 @@ class CounterColumn:
         """Have empty sketches up to number ``size - 1``."""
         more = size - len(self)
         if more > 0:
-            self._settle()
             self._log = self._log.extended(np.repeat(self._tightness, more))
             self._latest = np.append(self._latest, np.full(more, INT64_MIN))
             self._seen = np.append(self._seen, np.zeros(more, dtype=np.bool_))
@@ -75,7 +83,7 @@ class CounterColumn:
             self._work_in()
 
     def _checked(
-        self, numbers: Int64Array, value: Any = 1, *, at: Any
+        self, numbers: Int64Array, value: Any = 1, *, at: Any = None
     ) -> tuple[Int64Array, Int64Array]:
         values = np.broadcast_to(validate.integers(value, "value", 0), numbers.size)
         return values, np.broadcast_to(to_ticks(at, self._prototype.config.unit), numbers.size)
@@ -85,11 +93,21 @@ class CounterColumn:
         most = self._most_total + exact_sum(values)
         if most > INT64_MAX:
             self._settle()
-            most = 0
-            for number in np.unique(numbers).tolist():
-                total, added = int(self._log.totals[number]), exact_sum(values[numbers == number])
-                self._prototype._check_total(total + added)
-                most = max(most, total + added)
+            order = stable_order(numbers)
+            starts = run_starts(numbers[order])
+            halves = [
+                np.add.reduceat(part[order], starts) for part in (values >> 32, values & _LOW)
+            ]
+            touched = numbers[order[starts]]
+            high = halves[0] + (halves[1] >> 32) + (self._log.totals[touched] >> 32)
+            # What is left of both low halves adds at most one to the high ones.
+            low = (halves[1] & _LOW) + (self._log.totals[touched] & _LOW)
+            over = np.flatnonzero(high + (low >> 32) > INT64_MAX >> 32)
+            if over.size:
+                number = int(touched[over[0]])
+                added = exact_sum(values[numbers == number])
+                self.sketch(number)._check_total(added)
+            most = int(self._log.totals.max()) + exact_sum(values)
         self._most_total = most
 
     def _settle(self) -> None:

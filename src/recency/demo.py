@@ -98,7 +98,9 @@ def frame(spark: SparkSession, flights: Flights) -> DataFrame:
     landed = ~np.isnan(shuffled.arrival_delay)
     table = pa.table(
         {
-            "departed": pa.array(shuffled.departed.astype("datetime64[s]"), pa.timestamp("us")),
+            "departed": pa.array(
+                shuffled.departed.astype("datetime64[s]"), pa.timestamp("us", "UTC")
+            ),
             "origin": shuffled.origin,
             "tail_number": shuffled.tail_number,
             "miles": shuffled.miles,

@@ -1,6 +1,8 @@
 """Many sketches on level samples in one keyed sample."""
 
 from collections.abc import Mapping
+from itertools import chain
+from sys import getsizeof
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,7 +60,9 @@ class SampleColumn:
         self._seen[numbers] = True
         self._settled = False
         rows = [numbers, ticks, *columns]
-        if counted is not None:
+        if counted is None:
+            rows = [column.copy() for column in rows]  # the caller may reuse the memory
+        else:
             index = np.flatnonzero(counted)
             rows = [column[index] for column in rows]
         self._waiting.append(rows)
@@ -116,6 +120,9 @@ class SampleColumn:
 
     @property
     def nbytes(self) -> int:
-        """Memory held: a number per column for each element and each row that waits."""
-        columns = 2 + len(self._sample.columns)
-        return 8 * columns * (self._sample.times.size + self._rows_waiting) + 40 * len(self)
+        """Memory held by elements and by rows that wait, their items included."""
+        kept = [self._sample.groups, self._sample.times, *self._sample.columns]
+        columns = [*kept, *(column for rows in self._waiting for column in rows)]
+        objects = [column for column in columns if column.dtype == object]
+        held = sum(column.nbytes for column in columns) + 40 * len(self)
+        return held + sum(map(getsizeof, chain.from_iterable(objects)))

@@ -16,7 +16,7 @@ from recency.core import validate
 from recency.core.arrays import INT64_MAX, Int64Array, exact_sum, is_sorted
 from recency.core.codec import RecordReader, RecordWriter, corrupt
 from recency.core.counter_states import CounterStates, read_states, write_states
-from recency.core.rank_log import RankLog, Rule, guarantee, loosest
+from recency.core.rank_log import RankLog, Rule, guarantee, loosest, tightness_for_tree
 from recency.counter_column import CounterColumn
 from recency.errors import OutOfOrderError
 from recency.estimate import Estimate
@@ -71,11 +71,10 @@ class WindowCounter(WindowedSketch):
             late,
             unit,
         )
-        self._start(self.config.relative_error)
+        self._start(self.rule.tightness(self.config.relative_error))
 
-    def _start(self, leaf_error: float) -> None:
-        tightness = np.array([self.rule.tightness(leaf_error)])
-        self._log = RankLog.empty(self.rule, tightness)
+    def _start(self, tightness: int) -> None:
+        self._log = RankLog.empty(self.rule, np.array([tightness]))
         self._latest: int | None = None
         self._total = 0
         self._late_count = 0
@@ -199,7 +198,7 @@ class WindowCounter(WindowedSketch):
         levels = validate.integer(merge_levels, "merge_levels", 0)
         empty = super().empty_like()
         if levels:
-            empty._start(math.expm1(math.log1p(self.config.relative_error) / (levels + 1)))
+            empty._start(tightness_for_tree(self.rule, self.config.relative_error, levels))
         return empty
 
     def copy(self) -> Self:
@@ -268,9 +267,12 @@ class WindowCounter(WindowedSketch):
 
     def _finish(self, prototype: Self) -> None:
         """Keep no more than it takes to meet the error asked for after this much merging."""
-        self._settle()
-        tightness = loosest(self.rule, self.config.relative_error, np.array([self._spread]))
-        self._log = self._log.loosened(tightness, self._cutoff())
+        if self.is_empty:
+            self._start(self.rule.tightness(self.config.relative_error))
+        else:
+            self._settle()
+            tightness = loosest(self.rule, self.config.relative_error, np.array([self._spread]))
+            self._log = self._log.loosened(tightness, self._cutoff())
 
     # --- questions ---
 

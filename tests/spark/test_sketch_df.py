@@ -16,7 +16,8 @@ from recency import (
     loads,
     merge_all,
 )
-from recency.spark import api, sketch_df
+from recency import sketch as sketch_module
+from recency.spark import api, merge_df, sketch_df
 from recency.spark.build import Limits
 
 ROWS = 6_000
@@ -242,6 +243,9 @@ def test_columns_may_be_expressions_and_have_odd_names(frame, events):
     prototype, columns = EXACT["distinct"]
     sketch = sketch_df(odd, prototype, at=F.col("at") + 0, item="a.b`c")
     assert sketch == on_driver(events, prototype, columns)
+    rows = sketch_df(odd, prototype, at="at", item="a.b`c", by="a.b`c").collect()
+    used = events.select(["at", "user"]).drop_null()
+    assert sorted(row["a.b`c"] for row in rows) == sorted(set(used["user"].to_pylist()))
     nested = frame.select("at", F.struct("user").alias("who"))
     assert sketch_df(nested, prototype, at=frame["at"], item="who.user") == sketch
 
@@ -255,3 +259,31 @@ def test_floats_group_as_in_spark(spark):
         groups = sketch_df(rows.repartition(2), SumWave(), at="at", by="x", shuffle=shuffle)
         counts = sorted(float(loads(row["sketch"]).query()) for row in groups.collect())
         assert counts == [1, 1, 2, 2]
+
+
+def test_a_foreign_class_that_workers_do_not_have_harms_nobody(spark):
+    """It may be anything that the user's process has imported."""
+    unknown = type("Unknown", (TallySketch,), {"family": 201, "__module__": "not_on_workers"})
+    try:
+        assert float(sketch_df(spark.range(9), SumWave(), at="id").query()) == 9
+        groups = sketch_df(spark.range(9), SumWave(), at="id", by="id", shuffle="partials")
+        assert float(merge_df(groups).query()) == 9
+        assert unknown.family == 201
+    finally:
+        sketch_module._classes.pop(201)
+
+
+def test_strings_of_any_length_and_large_arrow_types(monkeypatch, spark):
+    monkeypatch.setattr(api, "_LIMITS", Limits(chunk=1, sketches=1))
+    rows = spark.range(200).select(
+        "id", F.repeat(F.lit("x"), (F.col("id") * 40).cast("int")).alias("s"), F.lit(1).alias("g")
+    )
+    expected = RandomizedWave()
+    expected.update_many(["x" * (40 * i) for i in range(200)], at=range(200))
+    spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
+    try:
+        for shuffle in ("rows", "partials"):
+            groups = sketch_df(rows, RandomizedWave(), at="id", item="s", by="g", shuffle=shuffle)
+            assert [row["sketch"] for row in groups.collect()] == [expected.to_bytes()]
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.useLargeVarTypes")

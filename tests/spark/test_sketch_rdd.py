@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 from pyspark.errors import PythonException
@@ -51,3 +53,5 @@ def test_refused(spark):
         sketch_rdd(rdd, ExponentialHistogram(by="count"), times)
     with pytest.raises(PythonException, match="TypeError: sketch_rdd: "):
         sketch_rdd(rdd, SumWave(), columns)
+    with pytest.raises(PythonException, match="JSONDecodeError: Expecting value"):
+        sketch_rdd(rdd, SumWave(), lambda rows: json.loads("oops"))

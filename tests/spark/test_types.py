@@ -114,7 +114,7 @@ def broken(spark):
 FILLED = SumWave()
 FILLED.update(at=1)
 REFUSED = [
-    (SumWave(), {"at": "m"}, ValueError, r"at='m' is not a column.*which has n, s, flag"),
+    (SumWave(), {"at": "m"}, ValueError, r"at='m' does not name a column.*which has n, s, flag"),
     (SumWave(), {"at": 5}, TypeError, r"at must be a column or its name, got int"),
     (SumWave(), {"at": "s"}, TypeError, r"at='s' is of type string, it must be an integer, time"),
     (SumWave(), {"at": "x"}, TypeError, r"at='x' is of type double"),
@@ -131,11 +131,14 @@ REFUSED = [
     (RandomizedWave(), {"at": "n", "item": "x"}, TypeError, r"item='x' is of type double"),
     (RandomizedWave(), {"at": "n", "item": "flag"}, TypeError, r"item='flag' is of type boolean"),
     (SumWave(), {"at": "n", "by": "list"}, TypeError, r"by='list' is of type array<int>, it must"),
-    (SumWave(), {"at": "n", "by": "m"}, ValueError, r"by='m' is not a column"),
+    (SumWave(), {"at": "n", "by": "m"}, ValueError, r"by='m' does not name a column"),
     (SumWave(), {"at": "n", "by": []}, TypeError, r"by must be a column, or a list"),
     (SumWave(), {"at": "n", "by": ["s", "s"]}, ValueError, r"different names"),
+    (SumWave(), {"at": "n", "by": "Sketch"}, ValueError, r"none be called sketch"),
+    (SumWave(), {"at": "*"}, ValueError, r"at='\*' does not name a column.*it names 9"),
+    (SumWave, {"at": "n"}, TypeError, r"got the class SumWave: make one, SumWave"),
     (SumWave(), {"at": "n", "by": "sketch"}, ValueError, r"none be called sketch"),
-    (SumWave(), {"at": "n", "depth": 0}, ValueError, r"depth must be in \[1, 10\], got 0"),
+    (SumWave(), {"at": "n", "depth": 0}, ValueError, r"depth must be in \[1, 6\], got 0"),
     (SumWave(), {"at": "n", "shuffle": "all"}, ValueError, r"shuffle must be one of"),
     (ExponentialHistogram(by="count"), {"at": "n"}, ValueError, r"count-based windows"),
     (FILLED, {"at": "n"}, ValueError, r"prototype must be empty"),
@@ -153,7 +156,7 @@ def test_refused_before_any_job(broken, prototype, arguments, error, message):
 
 
 def test_expressions_are_checked_too(broken):
-    with pytest.raises(ValueError, match=r"sketch_df: at=.*m.* is not a column"):
+    with pytest.raises(ValueError, match=r"sketch_df: at=.*m.* does not name a column"):
         sketch_df(broken, SumWave(), at=F.col("m") + 1)
     with pytest.raises(TypeError, match=r"sketch_df: at=.* is of type string"):
         sketch_df(broken, SumWave(), at=F.upper("s"))
@@ -168,7 +171,7 @@ def test_not_a_frame():
     ("arguments", "error", "message"),
     [
         ({"column": "x"}, TypeError, "column='x' is of type double, it must be binary"),
-        ({"column": "m"}, ValueError, "column='m' is not a column"),
+        ({"column": "m"}, ValueError, "column='m' does not name a column"),
         ({}, TypeError, "column='sketch' is of type bigint"),
         ({"column": "raw", "by": "list"}, TypeError, "by='list' is of type array"),
     ],

@@ -1,8 +1,12 @@
 import mmh3
 import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from recency.core.hashing import hash_integers, hash_items, hash_rows, xxh64
+from recency.core.murmur import low_halves
 
 # From another implementation of XXH64 (xxhash 3, hashed twice as Spark does): value, seed, hash.
 REFERENCE = [
@@ -79,3 +83,27 @@ def test_rows_that_differ_anywhere_hash_apart():
 def test_hashing_in_blocks_makes_no_difference():
     x = np.arange(20_000).astype(np.uint64)
     assert xxh64(x, 3).tolist() == [int(xxh64(x[i : i + 1], 3)[0]) for i in range(20_000)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.binary(max_size=70) | st.text(max_size=30).map(str.encode), max_size=40))
+def test_strings_in_a_buffer_hash_like_one_by_one(strings):
+    bounds = np.cumsum([0, *map(len, strings)])
+    expected = [mmh3.hash128(s, 77, True, False) & (2**64 - 1) for s in strings]
+    assert low_halves(b"".join(strings), bounds, 77).tolist() == expected
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()])
+def test_arrow_columns_hash_like_lists(kind):
+    texts = ["", "a", "ß" * 20, "x" * 15, "y" * 16, "z" * 17, "\0", "long " * 60] * 2500
+    items = texts if "string" in str(kind) else [text.encode() for text in texts]
+    column = pa.array(items, kind)
+    assert hash_items(column, 3).tolist() == hash_items(items, 3).tolist()
+    part = column.slice(5, 9000)
+    assert hash_items(part, 3).tolist() == hash_items(items[5:9005], 3).tolist()
+    assert hash_items(column.slice(0, 0), 3).tolist() == []
+
+
+def test_arrow_columns_with_nulls_are_refused():
+    with pytest.raises(TypeError, match="NoneType"):
+        hash_items(pa.array(["a", None]), 0)

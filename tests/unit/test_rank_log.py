@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recency.core.arrays import INT64_MIN, cutoffs
-from recency.core.rank_log import EXPONENTIAL, WAVE, RankLog
+from recency.core.rank_log import EXPONENTIAL, WAVE, RankLog, guarantee, loosest, tightness_for_tree
 from unit.oracles import CascadingHistogram, QueuedWave
 
 RULES = [(EXPONENTIAL, CascadingHistogram), (WAVE, QueuedWave)]
@@ -180,3 +180,47 @@ def test_missing_and_forgotten_items_are_flaws():
     assert "missing" in looser.flaw(latest, cutoff)
     tighter = append_one_key(single(EXPONENTIAL, 3), np.arange(100), np.ones(100, np.int64))
     assert "not remembered" in replace(tighter, tightness=column(2)).flaw(latest, cutoff)
+
+
+@pytest.mark.parametrize("rule", [EXPONENTIAL, WAVE])
+@pytest.mark.parametrize("window", [None, 300])
+def test_a_loosened_log_is_the_log_of_less_tightness(rule, window):
+    """Whatever is put in before and after; so tightness that was not needed can be given back."""
+    rng = np.random.default_rng(11)
+    for most in (1, 5, 200):
+        times = np.cumsum(rng.choice([0, 1, 1, 9], 3000))
+        values = rng.integers(1, most + 1, 3000)
+        for tight, loose in [(9, 2), (40, 20), (41, 20), (20, 20), (7, 50)]:
+            half = slice(0, 1500), slice(1500, 3000)
+            tightly, directly = single(rule, tight), single(rule, min(tight, loose))
+            for rows in half:
+                edge = int(cutoffs(times[rows][-1:], window)[0])
+                tightly = append_one_key(tightly, times[rows], values[rows], edge)
+                directly = append_one_key(directly, times[rows], values[rows], edge)
+                loosened = tightly.loosened(column(loose), column(edge))
+                for name in ("tightness", "totals", "starts", "times", "ranks", "values"):
+                    assert getattr(loosened, name).tolist() == getattr(directly, name).tolist()
+                tightly = loosened
+
+
+@pytest.mark.parametrize("rule", [EXPONENTIAL, WAVE])
+def test_the_loosest_log_keeps_the_error_asked_for(rule):
+    spread = np.array([1.0, 1.001, 1.02, 1.049, 1.05, 1.06, 1.02])
+    tightness = loosest(rule, 0.05, spread).tolist()
+    for factor, enough in zip(spread[:4], tightness, strict=False):
+        assert guarantee(factor, rule.relative_error(enough)) <= 0.05
+        assert guarantee(factor, rule.relative_error(enough - 1)) > 0.05
+    assert tightness[0] == rule.tightness(0.05)
+    assert tightness[2] == tightness[6]
+    assert min(tightness[4:6]) > 10**15  # nothing is left: whatever is kept stays
+
+
+@pytest.mark.parametrize("rule", [EXPONENTIAL, WAVE])
+def test_leaves_of_a_tree_keep_the_error_whatever_the_rounding(rule):
+    for error in [0.21, 0.1025, 0.331, 0.0201, *np.linspace(0.001, 0.9, 200)]:
+        for levels in range(1, 6):
+            leaf = rule.relative_error(tightness_for_tree(rule, error, levels))
+            spread = 1.0
+            for _ in range(levels):
+                spread *= 1 + leaf
+            assert guarantee(spread, leaf) <= error

@@ -45,6 +45,9 @@ from recency.core.arrays import (
 _LEVEL_BITS = 12
 _LEVEL_ZERO = 1 << (_LEVEL_BITS - 1)
 _DENSE = 1 << 16  # groups up to which a table of edges is laid out in full
+_BLOCK = 1 << 17  # rows sorted at once: they stay in the cache
+_LEAST_ROW_BITS = 6  # of such a block, below which it is not worth while
+_ODD_1, _ODD_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 NO_LEVEL = -_LEVEL_ZERO  # below every level: nothing was forgotten, the sample is everything
 
 Columns = tuple[NDArray[Any], ...]
@@ -233,9 +236,16 @@ class LevelSample:
 
     def in_order(self) -> "LevelSample":
         """The same sample, elements by group, then newest first, then by the further columns."""
-        numeric = [column for column in self.columns if column.dtype != object]
-        order = np.lexsort((*reversed(numeric), ~self.times, self.groups))
+        order = _newest_first(self.groups, self.times)
         groups, times, columns = take(order, self.groups, self.times, self.columns)
+        numeric = [column for column in columns if column.dtype != object]
+        tied = np.zeros(times.size + 1, dtype=np.bool_)
+        tied[1:-1] = (times[1:] == times[:-1]) & (groups[1:] == groups[:-1])
+        rows = np.flatnonzero(tied[1:] | tied[:-1])
+        if rows.size:
+            again = np.lexsort((*(c[rows] for c in reversed(numeric)), ~times[rows], groups[rows]))
+            for column in columns:
+                column[rows] = column[rows[again]]
         return replace(self, groups=groups, times=times, columns=columns)
 
     def flaw(self, cutoff: Int64Array) -> str | None:
@@ -325,6 +335,45 @@ def _slots(groups: Int64Array, full: Int64Array) -> Int64Array:
     return np.where(full[slot] == groups, slot, -1)
 
 
+def _newest_first(groups: Int64Array, times: Int64Array) -> NDArray[np.intp]:
+    """The order by group, then time, newest first.
+
+    Rows are brought together by group. Then, some groups at a time, group, time and row are packed
+    into one number each: sorting numbers is several times faster than sorting indices.
+    """
+    if not groups.size:
+        return np.empty(0, dtype=np.intp)
+    levels = groups & (2**_LEVEL_BITS - 1)
+    lowest, newest = int(levels.min()), int(times.max())
+    time_bits = (newest - int(times.min())).bit_length()
+    row_bits = (63 - time_bits) // 2
+    if row_bits < _LEAST_ROW_BITS:
+        return np.lexsort((~times, groups))
+    # Groups by their number, without the levels that none has.
+    keys = groups >> _LEVEL_BITS
+    numbers = (keys - int(keys.min())) * (int(levels.max()) - lowest + 1) + (levels - lowest)
+    order = stable_order(numbers)
+    numbers = numbers[order]
+    most, begin = 1 << row_bits, 0
+    while begin < order.size:
+        end = min(begin + min(most, _BLOCK), order.size)
+        if end < order.size:  # between two groups
+            end = int(np.searchsorted(numbers, numbers[end - 1]))
+        if end <= begin:
+            end = int(np.searchsorted(numbers, numbers[begin], side="right"))
+        rows = order[begin:end]
+        if end - begin > most or int(numbers[end - 1] - numbers[begin]) >= most:
+            order[begin:end] = rows[np.lexsort((~times[rows], groups[rows]))]
+        else:
+            packed = (numbers[begin:end] - numbers[begin]) << time_bits
+            packed = (packed + (newest - times[rows])) << row_bits
+            packed += np.arange(end - begin)
+            packed.sort()
+            order[begin:end] = rows[packed & (most - 1)]
+        begin = end
+    return order
+
+
 def _sorted_times(slot: Int64Array, times: Int64Array, ends: Int64Array) -> Int64Array:
     """Times by slot, then ascending. Sorting one number is much faster than sorting indices."""
     first = int(times.min())
@@ -342,6 +391,39 @@ def _most_recent(
     groups: Int64Array, times: Int64Array, columns: Columns
 ) -> tuple[Int64Array, Int64Array, Columns]:
     """One element for each item of a key, with its most recent time."""
+    identity = columns[0]
+    again = _may_repeat(identity, groups)
+    if 4 * again.size < groups.size:
+        # Few do: look at those alone.
+        others = np.ones(groups.size, dtype=np.bool_)
+        others[again] = False
+        alone = take(np.flatnonzero(others), groups, times, columns)
+        repeated = _once_each(*take(again, groups, times, columns))
+        return (
+            np.concatenate([alone[0], repeated[0]]),
+            np.concatenate([alone[1], repeated[1]]),
+            tuple(np.concatenate(pair) for pair in zip(alone[2], repeated[2], strict=True)),
+        )
+    return _once_each(groups, times, columns)
+
+
+def _may_repeat(identity: UInt64Array, groups: Int64Array) -> NDArray[np.intp]:
+    """Rows whose item may be there twice: all that are, and a few by chance.
+
+    A table of bits, looked up by a hash of which each item has one: those that occur twice are set.
+    """
+    hashes = identity.view(np.uint64) * _ODD_1 + groups.view(np.uint64) * _ODD_2
+    in_order = np.sort(hashes)
+    twice = in_order[1:][in_order[1:] == in_order[:-1]]
+    shift = np.uint64(64 - max(16, 3 + twice.size.bit_length()))
+    table = np.zeros(1 << (64 - int(shift)), dtype=np.bool_)
+    table[twice >> shift] = True
+    return np.flatnonzero(table[hashes >> shift])
+
+
+def _once_each(
+    groups: Int64Array, times: Int64Array, columns: Columns
+) -> tuple[Int64Array, Int64Array, Columns]:
     identity = columns[0]
     order = np.argsort(identity)
     if groups.size and int(groups.min()) >> _LEVEL_BITS != int(groups.max()) >> _LEVEL_BITS:

@@ -2,8 +2,10 @@
 
 For strings that lie one after the other in one buffer, as in an Arrow column. The strings go
 through the rounds together, longest first, so that those with another block are always a prefix.
+Long ones are left to mmh3.
 """
 
+import mmh3
 import numpy as np
 
 from recency.core.arrays import Int64Array, UInt64Array, stable_order
@@ -16,6 +18,9 @@ _ALL = np.uint64(2**64 - 1)
 _ROWS = 1 << 13  # per pass: temporaries that stay in the cache
 
 
+_LONG = 256  # bytes; each round costs some µs however few strings take part
+
+
 def low_halves(data: bytes | memoryview, bounds: Int64Array, seed: int) -> UInt64Array:
     """The low 64 bits for each string ``data[bounds[i]:bounds[i + 1]]``."""
     out = np.empty(bounds.size - 1, dtype=np.uint64)
@@ -26,6 +31,9 @@ def low_halves(data: bytes | memoryview, bounds: Int64Array, seed: int) -> UInt6
         words = np.zeros(size, dtype="<u8")
         words.view(np.uint8)[: end - begin] = np.frombuffer(data, np.uint8, end - begin, begin)
         out[first : first + _ROWS] = _low_halves(words.astype(np.uint64), some - begin, seed)
+    for i in np.flatnonzero(np.diff(bounds) > _LONG):
+        digest = mmh3.hash_bytes(bytes(memoryview(data)[bounds[i] : bounds[i + 1]]), seed)
+        out[i] = int.from_bytes(digest[:8], "little")
     return out
 
 
@@ -35,7 +43,7 @@ def _low_halves(words: UInt64Array, bounds: Int64Array, seed: int) -> UInt64Arra
     position, lengths = bounds[:-1][order], lengths[order]
     h1 = np.full(lengths.size, seed, dtype=np.uint64)
     h2 = h1.copy()
-    for block in range(int(lengths[0]) // 16):
+    for block in range(min(int(lengths[0]), _LONG) // 16):
         n = int(np.searchsorted(-lengths, -16 * (block + 1), side="right"))
         a, b = h1[:n], h2[:n]
         a ^= _scrambled(_load(words, position[:n]), _C1, 31, _C2)

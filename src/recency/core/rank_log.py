@@ -44,6 +44,7 @@ newer one of the same or a higher level passes too, so an expired item is not ne
 expired one has a level at least its own. What is left has falling levels: at most 63 items.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -128,6 +129,19 @@ WAVE = WaveRule()
 def guarantee(spread: float, log_error: float) -> float:
     """(1 + ε₂)(1 + ε) − 1; exactly ε for a log that was never merged."""
     return (spread - 1) + spread * log_error
+
+
+def tightness_for_tree(rule: Rule, relative_error: float, levels: int) -> int:
+    """The least tightness of leaves that keeps the error after so many levels of merging."""
+    tightness = rule.tightness(math.expm1(math.log1p(relative_error) / (levels + 1)))
+    while tightness < _MAX_TIGHTNESS:
+        error, spread = rule.relative_error(tightness), 1.0
+        for _ in range(levels):
+            spread *= 1 + error
+        if guarantee(spread, error) <= relative_error:
+            break
+        tightness += 1  # rounding
+    return tightness
 
 
 def loosest(rule: Rule, relative_error: float, spread: FloatArray) -> Int64Array:
@@ -217,8 +231,13 @@ class RankLog:
 
     def extended(self, tightness: Int64Array) -> "RankLog":
         """This log and further keys, without items."""
-        more = RankLog.empty(self.rule, tightness)
-        return RankLog.concatenate([self, more])
+        more = tightness.size
+        return replace(
+            self,
+            tightness=np.append(self.tightness, tightness),
+            totals=np.append(self.totals, np.zeros(more, dtype=np.int64)),
+            starts=np.append(self.starts, np.full(more, self.starts[-1])),
+        )
 
     def loosened(self, tightness: Int64Array, cutoff: Int64Array) -> "RankLog":
         """The log that the same streams have with less tightness: ranks kept there are kept here.

@@ -94,7 +94,7 @@ def sketch_df(
     prototype = check_prototype(prototype, function)
     with explained(function):
         validate.one_of(shuffle, "shuffle", ("auto", "rows", "partials"))
-        validate.integer(depth, "depth", 1, 10)
+        validate.integer(depth, "depth", 1, 6)
     columns = {"at": at, "item": item, "value": value, "weight": weight, "id": id}
     source = event_source(check_frame(df, function), prototype, columns, by, function)
     if by is None:
@@ -138,7 +138,7 @@ def merge_df(
 def _one_sketch(source: Source, prototype: Sketch, depth: int) -> Sketch:
     build = one_leaf(prototype, source.roles, depth)
     leaves = _in_order(source.rows, prototype).mapInArrow(build, StructType(_LEAF))
-    rows = _up_the_tree(leaves, [], depth).collect()
+    rows = _up_the_tree(leaves, [], prototype, depth).collect()
     sketch = merge_on_driver(rows, "sketch_df")
     if sketch is None:
         return prototype.copy()
@@ -152,15 +152,15 @@ def _sketch_groups(source: Source, prototype: Sketch, depth: int, by_rows: bool)
     schema = StructType([*(source.rows.schema[key] for key in keys), *_LEAF])
     build = group_leaves(prototype, source.roles, depth, by_rows, _LIMITS)
     leaves = _in_order(rows, prototype).mapInArrow(build, schema)
-    leaves = _up_the_tree(leaves, keys, depth)
+    leaves = _up_the_tree(leaves, keys, prototype, depth)
     if not by_rows:
         leaves = leaves.repartition(*keys)
     return _merged_groups(leaves, source, prototype, "sketch_df")
 
 
-def _up_the_tree(leaves: DataFrame, keys: list[str], depth: int) -> DataFrame:
+def _up_the_tree(leaves: DataFrame, keys: list[str], prototype: Sketch, depth: int) -> DataFrame:
     """Merge leaves, level by level, all but the last."""
-    merge = merge_rows(len(keys) + 1, None, "sketch_df", _LIMITS)
+    merge = merge_rows(len(keys) + 1, prototype, False, "sketch_df", _LIMITS)
     for level in range(1, depth):
         node = F.shiftright("order", ORDER_BITS + _FAN_IN_BITS * level).alias("node")
         nodes = leaves.select(*keys, node, "order", "done", "sketch").repartition(*keys, "node")
@@ -174,7 +174,7 @@ def _merged_groups(
 ) -> DataFrame:
     """One row for each group, under the names that the caller gave."""
     keys = source.groups
-    merge = merge_rows(len(keys), prototype, function, _LIMITS)
+    merge = merge_rows(len(keys), prototype, True, function, _LIMITS)
     merged = leaves.sortWithinPartitions(*keys, "order").mapInArrow(merge, leaves.schema)
     return merged.select(*keys, "sketch").toDF(*source.names, "sketch")
 

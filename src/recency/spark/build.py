@@ -4,17 +4,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
 from recency.column import Column
+from recency.errors import CorruptSketchError, IncompatibleSketchError, OutOfOrderError
 from recency.sketch import Sketch
 from recency.spark.columns import arguments, chunks, number_rows, one_array
 
 Mapper = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 ORDER_BITS = 32  # of a leaf's order, below its partition
-_ROWS_PER_BATCH = 10_000  # that are handed on at once
+_ROWS_PER_BATCH, _BYTES_PER_BATCH = 10_000, 1 << 26  # that are handed on at once
 
 
 @dataclass(frozen=True)
@@ -103,10 +105,15 @@ class Groups:
             return
         keys = [one_array(column) for column in self._keys.columns]
         frames = self._column.frames(finished=done)
-        for begin in range(0, len(frames), _ROWS_PER_BATCH):
-            some = frames[begin : begin + _ROWS_PER_BATCH]
-            groups = [key.slice(begin, len(some)) for key in keys]
-            yield leaf_rows(groups, self._order + begin, some, done)
+        sizes = np.cumsum([len(frame) for frame in frames])
+        begin = 0
+        while begin < len(frames):
+            before = sizes[begin - 1] if begin else 0
+            end = int(np.searchsorted(sizes, before + _BYTES_PER_BATCH, side="right"))
+            end = max(min(end, begin + _ROWS_PER_BATCH), begin + 1)
+            groups = [key.slice(begin, end - begin) for key in keys]
+            yield leaf_rows(groups, self._order + begin, frames[begin:end], done)
+            begin = end
 
     @property
     def nbytes(self) -> int:
@@ -135,6 +142,9 @@ def partition_id() -> int:
     return 0 if context is None else int(context.partitionId())
 
 
+_OURS = (ValueError, TypeError, CorruptSketchError, IncompatibleSketchError, OutOfOrderError)
+
+
 class explained:
     """Errors say which function they come from: on an executor nothing else would."""
 
@@ -146,5 +156,7 @@ class explained:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         """Add the name to errors in what was put in."""
-        if isinstance(error, ValueError | TypeError):
+        if error is not None and type(error) in _OURS:
             raise type(error)(f"{self._function}: {error}") from error
+        if isinstance(error, Exception):
+            error.add_note(f"in {self._function}")

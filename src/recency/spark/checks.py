@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +49,15 @@ _ACCEPTED = {
 }
 
 
+class Chosen(NamedTuple):
+    """A column that was asked for."""
+
+    column: Column
+    name: str
+    kind: DataType
+    label: str  # for messages
+
+
 @dataclass(frozen=True)
 class Source:
     """Rows that are fit for a sketch: a column for each role, then the groups, g0, g1, …"""
@@ -66,7 +75,10 @@ class Source:
 def check_prototype(prototype: object, function: str) -> Sketch:
     """An empty sketch that can be merged."""
     if not isinstance(prototype, Sketch):
-        raise TypeError(f"{function}: prototype must be a sketch, got {type(prototype).__name__}")
+        kind = type(prototype).__name__
+        if isinstance(prototype, type):
+            kind = f"the class {prototype.__name__}: make one, {prototype.__name__}(…)"
+        raise TypeError(f"{function}: prototype must be a sketch, got {kind}")
     if not prototype.is_empty:
         raise ValueError(
             f"{function}: prototype must be empty, got {prototype!r}; use prototype.empty_like()"
@@ -81,7 +93,8 @@ def check_prototype(prototype: object, function: str) -> Sketch:
 def check_frame(df: object, function: str) -> DataFrame:
     """A DataFrame that is not a stream."""
     if not isinstance(df, DataFrame):
-        raise TypeError(f"{function}: df must be a Spark DataFrame, got {type(df).__name__}")
+        kind = f"{type(df).__module__}.{type(df).__name__}".removeprefix("builtins.")
+        raise TypeError(f"{function}: df must be a Spark DataFrame, got {kind}")
     if df.isStreaming:
         raise ValueError(f"{function}: df must not be a stream; use foreachBatch")
     return df
@@ -98,15 +111,15 @@ def event_source(
     given = {role: column for role, column in columns.items() if column is not None}
     _check_roles(prototype, given, function)
     chosen = {role: _resolve(df, column, role, function) for role, column in given.items()}
-    kinds = {role: (kind, label) for role, (_, kind, label) in chosen.items()}
-    for role, (kind, label) in kinds.items():
-        _check_type(role, kind, label, prototype, function)
-    _try_out(prototype, kinds, function)
-    groups, names = _groups(df, by, function)
-    rows = df.select(*(column.alias(role) for role, (column, _, _) in chosen.items()), *groups)
+    for role, each in chosen.items():
+        _check_type(role, each.kind, each.label, prototype, function)
+    _try_out(prototype, chosen, function)
+    groups = _groups(df, by, function)
+    rows = df.select(*(each.column.alias(role) for role, each in chosen.items()), *_keys(groups))
+    rows = _with_equal_floats(rows, groups)
     for role in chosen:
         rows = rows.filter(F.col(role).isNotNull())
-    return Source(rows, tuple(chosen), names)
+    return Source(rows, tuple(chosen), tuple(group.name for group in groups))
 
 
 def sketch_source(
@@ -116,17 +129,18 @@ def sketch_source(
     function: str,
 ) -> Source:
     """The groups and the sketches of ``df`` that are not NULL, with their ``order``."""
-    expression, kind, label = _resolve(df, column, "column", function)
-    if not isinstance(kind, BinaryType):
-        _refuse_type("column", kind, label, function)
-    groups, names = _groups(df, by, function)
+    sketches = _resolve(df, column, "column", function)
+    if not isinstance(sketches.kind, BinaryType):
+        _refuse_type("column", sketches.kind, sketches.label, function)
+    groups = _groups(df, by, function)
     rows = df.select(
-        *groups,
+        *_keys(groups),
         F.monotonically_increasing_id().alias("order"),
         F.lit(False).alias("done"),
-        expression.alias("sketch"),
+        sketches.column.alias("sketch"),
     ).filter(F.col("sketch").isNotNull())
-    return Source(rows, (), names)
+    rows = _with_equal_floats(rows, groups)
+    return Source(rows, (), tuple(group.name for group in groups))
 
 
 def _check_roles(prototype: Sketch, given: Mapping[str, Any], function: str) -> None:
@@ -141,10 +155,7 @@ def _check_roles(prototype: Sketch, given: Mapping[str, Any], function: str) -> 
             raise TypeError(f"{function}: {name} needs {role}=, the column to take it from")
 
 
-def _resolve(
-    df: DataFrame, column: object, role: str, function: str
-) -> tuple[Column, DataType, str]:
-    """The column, its type, and what to call it in messages."""
+def _resolve(df: DataFrame, column: object, role: str, function: str) -> Chosen:
     if isinstance(column, str):
         quoted = "`" + column.replace("`", "``") + "`" if column in df.columns else column
         expression = F.col(quoted)
@@ -155,14 +166,16 @@ def _resolve(
         raise TypeError(f"{function}: {role} must be a column or its name, got {kind}")
     label = repr(column) if isinstance(column, str) else str(column)
     try:
-        field = df.select(expression).schema.fields[0]
+        fields = df.select(expression).schema.fields
+        reason = f"it names {len(fields)}"
     except AnalysisException as error:
-        reason = str(error).splitlines()[0]
+        fields, reason = [], str(error).splitlines()[0]
+    if len(fields) != 1:
         raise ValueError(
-            f"{function}: {role}={label} is not a column of the DataFrame, "
+            f"{function}: {role}={label} does not name a column of the DataFrame, "
             f"which has {', '.join(df.columns)} ({reason})"
         ) from None
-    return expression, field.dataType, label
+    return Chosen(expression, fields[0].name, fields[0].dataType, label)
 
 
 def _check_type(role: str, kind: DataType, label: str, prototype: Sketch, function: str) -> None:
@@ -196,16 +209,17 @@ def _is_collated(kind: DataType) -> bool:
     return isinstance(kind, StringType) and kind != StringType()
 
 
-def _try_out(prototype: Sketch, columns: Mapping[str, tuple[DataType, str]], function: str) -> None:
+def _try_out(prototype: Sketch, columns: Mapping[str, Chosen], function: str) -> None:
     """Let the sketch itself say whether it takes values of these types."""
-    row = {role: _example(kind) for role, (kind, _) in columns.items()}
+    row = {role: _example(each.kind) for role, each in columns.items()}
     try:
         prototype.empty_like().update_many(**row)
     except TypeError as error:
+        name, which = type(prototype).__name__, ""
         role = str(error).split()[0]
-        kind, label = columns.get(role, (None, ""))
-        which = f"{role}={label} is of type {kind.simpleString()}: " if kind else ""
-        name = type(prototype).__name__
+        if role in columns:
+            kind = columns[role].kind.simpleString()
+            which = f"{role}={columns[role].label} is of type {kind}: "
         raise TypeError(f"{function}: {which}{name}: {error}") from None
     except ValueError:
         return  # the value that was made up does not suit, its type does
@@ -221,27 +235,34 @@ def _example(kind: DataType) -> Any:
 
 def _groups(
     df: DataFrame, by: ColumnLike | Sequence[ColumnLike] | None, function: str
-) -> tuple[list[Column], tuple[str, ...]]:
+) -> list[Chosen]:
     if by is None:
-        return [], ()
+        return []
     columns = [by] if isinstance(by, str | Column) else by
     if not isinstance(columns, Sequence) or not columns:
         raise TypeError(f"{function}: by must be a column, or a list of columns, got {by!r}")
-    expressions = []
-    names = []
-    for i, column in enumerate(columns):
-        expression, kind, label = _resolve(df, column, "by", function)
-        if not isinstance(kind, _GROUPS) or _is_collated(kind):
-            _refuse_type("by", kind, label, function)
-        if isinstance(kind, FloatType | DoubleType):
-            # As in GROUP BY, zero has one sign and NaN one form.
-            nan, zero = F.lit(float("nan")).cast(kind), F.lit(0.0).cast(kind)
-            expression = F.when(F.isnan(expression), nan).otherwise(expression + zero)
-        names.append(df.select(column).columns[0])
-        expressions.append(expression.alias(f"g{i}"))
-    if len({*names, "sketch"}) < len(names) + 1:
+    groups = [_resolve(df, column, "by", function) for column in columns]
+    for each in groups:
+        if not isinstance(each.kind, _GROUPS) or _is_collated(each.kind):
+            _refuse_type("by", each.kind, each.label, function)
+    names = [each.name for each in groups]
+    if len({name.lower() for name in (*names, "sketch")}) < len(names) + 1:
         raise ValueError(
             f"{function}: the columns of by must have different names, and none be called "
-            f"sketch, got {', '.join(names)}"
+            f"sketch, got {', '.join(names)}; use Column.alias"
         )
-    return expressions, tuple(names)
+    return groups
+
+
+def _keys(groups: Sequence[Chosen]) -> list[Column]:
+    return [each.column.alias(f"g{i}") for i, each in enumerate(groups)]
+
+
+def _with_equal_floats(rows: DataFrame, groups: Sequence[Chosen]) -> DataFrame:
+    """As in GROUP BY, zero has one sign and NaN one form."""
+    for i, each in enumerate(groups):
+        if isinstance(each.kind, FloatType | DoubleType):
+            key = F.col(f"g{i}")
+            nan, zero = (F.lit(number).cast(each.kind) for number in (float("nan"), 0.0))
+            rows = rows.withColumn(f"g{i}", F.when(F.isnan(key), nan).otherwise(key + zero))
+    return rows

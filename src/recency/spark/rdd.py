@@ -50,7 +50,7 @@ def sketch_rdd(
     """
     check_prototype(prototype, "sketch_rdd")
     with explained("sketch_rdd"):
-        validate.integer(depth, "depth", 1, 10)
+        validate.integer(depth, "depth", 1, 6)
     if not callable(to_columns):
         raise TypeError(f"sketch_rdd: to_columns must be a function, got {to_columns!r}")
     if not hasattr(rdd, "treeReduce"):

@@ -1,22 +1,27 @@
 """Merging sketches up a tree, group by group."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice, pairwise
 from typing import Any
 
 import pyarrow as pa
+from pyspark import cloudpickle
 
 from recency.sketch import Sketch, decode_many, encode_many, foreign_classes, merge_all
 from recency.spark.build import Limits, Mapper, explained, key_rows, leaf_rows
 from recency.spark.columns import chunks, number_rows, one_array
 
 
-def merge_rows(keys: int, prototype: Sketch | None, function: str, limits: Limits) -> Mapper:
+def merge_rows(
+    keys: int, prototype: Sketch | None, finish: bool, function: str, limits: Limits
+) -> Mapper:
     """A mapper of rows (keys…, order, done, sketch), sorted, to one row for each key.
 
     Each group is one ``merge_all``, in the order of ``order``, and keeps that of its first row.
-    With a prototype sketches are finished. Those marked as done go through unread.
+    Those marked as done go through unread. The prototype is that of the sketches, if it is known.
     """
+    cls = None if prototype is None else type(prototype)
 
     def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with explained(function):
@@ -42,25 +47,39 @@ def merge_rows(keys: int, prototype: Sketch | None, function: str, limits: Limit
         open_ = [i for i, start in enumerate(starts) if not is_done[start]]
         read = iter(decode_many(frame for i in open_ for frame in frames[starts[i] : ends[i]]))
         groups = [merge_all(islice(read, ends[i] - starts[i])) for i in open_]
-        if prototype is not None:
+        if prototype is not None and finish:
             for sketch in groups:
                 sketch._finish(prototype)
         for i, frame in zip(open_, encode_many(groups), strict=True):
             results[i] = frame
         yield key_rows([one_array(column.take(starts)) for column in columns], results)
 
-    return _with_classes(merge)
+    return _knowing(cls, merge)
 
 
-def _with_classes(mapper: Mapper) -> Mapper:
-    """The mapper, and with it the classes that workers need to read sketches that users defined."""
-    classes = foreign_classes()
+def _knowing(cls: type[Sketch] | None, mapper: Mapper) -> Mapper:
+    """The mapper, and with it the class that its workers need to read sketches.
+
+    Which one that is cannot be told for stored sketches: then all that users have defined go along,
+    each on its own, so that one that cannot be sent or received harms none but its own sketches.
+    """
+    pickled = [] if cls is not None else list(_pickled(foreign_classes()))
 
     def mapped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        del classes[:]  # to be unpickled is all they are for
+        for each in pickled:
+            with suppress(Exception):
+                cloudpickle.loads(each)
+        assert cls is None or cls.family  # to be unpickled is all that it is for
         return mapper(batches)
 
     return mapped
+
+
+def _pickled(classes: Iterable[type[Sketch]]) -> Iterator[bytes]:
+    for each in classes:
+        with suppress(Exception):
+            pickled: bytes = cloudpickle.dumps(each)  # type: ignore[no-untyped-call]
+            yield pickled
 
 
 def _compacted(rows: Any, most_bytes: int) -> Any:
@@ -70,9 +89,10 @@ def _compacted(rows: Any, most_bytes: int) -> Any:
     sketches = decode_many(rows.columns[-1].to_pylist())
     if sketches[0].merge_law != "exact":
         return rows
-    frame = pa.array([merge_all(sketches).to_bytes()], pa.binary())
     last = rows.num_columns - 1
-    return rows.slice(0, 1).set_column(last, rows.field(last), frame)
+    field = rows.field(last)
+    frame = pa.array([merge_all(sketches).to_bytes()], field.type)
+    return rows.slice(0, 1).set_column(last, field, frame)
 
 
 def merge_partition(function: str, limits: Limits) -> Mapper:
@@ -96,7 +116,7 @@ def merge_partition(function: str, limits: Limits) -> Mapper:
             if running:
                 yield leaf_rows([], 0, [running[0].to_bytes()])
 
-    return _with_classes(merge)
+    return _knowing(None, merge)
 
 
 def merge_on_driver(rows: Iterable[Any], function: str) -> Sketch | None:
