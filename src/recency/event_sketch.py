@@ -172,7 +172,7 @@ class EventSketch(SampleSketch):
                 end += 1
             values, ticks, ids = zip(*rows[begin:end], strict=True)
             coins = hash_items(list(ids), self.config.seed, "id") if has_id else None
-            self._buffer(np.array(values), np.array(ticks, dtype=np.int64), coins)
+            self._buffer(np.array(values) + 0.0, np.array(ticks, dtype=np.int64), coins)
             begin = end
 
     def __repr__(self) -> str:
