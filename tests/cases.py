@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from recency import (
     DeterministicWave,
+    EcmSketch,
     ExponentialHistogram,
     NthRecentWave,
     QuantileWave,
@@ -121,7 +122,17 @@ _BAD_COUNT_UPDATES = [
     ("update_many", {"value": [2**62, 2**62]}, ValueError),
 ]
 
-_NO_MERGING = "Papapetrou et al. 2012, Fig. 2: positions do not say how two streams interleave"
+_MERGING_BY_COUNT = dict.fromkeys(
+    [
+        "merging_with_empty_is_identity",
+        "merging_commutes",
+        "merging_associates",
+        "merging_equals_one_pass",
+        "a_merged_sketch_can_be_updated",
+        "operands_are_left_alone",
+    ],
+    "Papapetrou et al. 2012, Fig. 2: positions do not say how two streams interleave",
+)
 
 
 def _window_cases(cls):
@@ -211,17 +222,7 @@ def _window_cases(cls):
         in_order=True,
         certain=True,
         time=None,
-        exceptions=dict.fromkeys(
-            [
-                "merging_with_empty_is_identity",
-                "merging_commutes",
-                "merging_associates",
-                "merging_equals_one_pass",
-                "a_merged_sketch_can_be_updated",
-                "operands_are_left_alone",
-            ],
-            _NO_MERGING,
-        ),
+        exceptions=_MERGING_BY_COUNT,
     )
 
 
@@ -465,10 +466,178 @@ def _nth_recent_case():
     )
 
 
+def _ecm_cases():
+    def deterministic(**other):
+        settings = {"relative_error": 0.5, "confidence": 0.8, "width": 5, "depth": 2}
+        return EcmSketch(**{"window": 60, **settings, "cell_error": 0.25, **other})
+
+    def sampled(**other):
+        return deterministic(**{"counter": "rw", "cell_capacity": 3, **other})
+
+    items = st.sampled_from([0, 1, 2, 7, "a", "ü", b"a"])
+    weights = st.sampled_from([0, 1, 1, 1, 5, 1000])
+    windows = _window_questions(60)
+
+    def questions(events):
+        asked = {event["item"] for event in events[:3]} | {"never seen"}
+        return [{"item": item, **each} for item in asked for each in windows(events)[::4]]
+
+    def exact(events, question):
+        return sum(
+            event["weight"]
+            for event in _in_window(events, question, 60)
+            if event["item"] == question["item"]
+        )
+
+    def with_columns(times):
+        def add(rows, columns):
+            return [
+                {**row, "item": item, "weight": weight}
+                for row, (item, weight) in zip(rows, columns, strict=False)
+            ]
+
+        columns = st.lists(st.tuples(items, weights), min_size=120, max_size=120)
+        return st.builds(add, times, columns)
+
+    ordered = _ordered_events(0).map(lambda rows: [{"at": row["at"]} for row in rows])
+
+    def stream(size):
+        rng = np.random.default_rng(5)
+        return {
+            "item": rng.zipf(1.5, size) % 1000,
+            "at": np.cumsum(rng.choice([0, 0, 1, 5], size)),
+            "weight": rng.integers(0, 4, size),
+        }
+
+    fields = {
+        "window": 61,
+        "relative_error": 0.51,
+        "confidence": 0.81,
+        "optimize_for": "inner_product",
+        "width": 6,
+        "depth": 3,
+        "cell_error": 0.26,
+        "seed": 1,
+        "unit": "s",
+    }
+    bad = [
+        *[("update", {"item": item, "at": 10**6}, (TypeError, ValueError)) for item in _NOT_ITEMS],
+        *[
+            ("update_many", {"item": [1, item], "at": [10**6] * 2}, (TypeError, ValueError))
+            for item in _NOT_ITEMS
+        ],
+        *[
+            ("update", {"item": 1, "at": 10**6, "weight": weight}, (TypeError, ValueError))
+            for weight in [-1, 1.5, True, None, 2**63]
+        ],
+        ("update_many", {"item": 1, "at": [10**6] * 2, "weight": [1, -1]}, ValueError),
+        ("update_many", {"item": 1, "at": [10**6] * 2, "weight": [1, 0.5]}, TypeError),
+        ("update_many", {"item": [1, 2, 3], "at": [10**6] * 2}, ValueError),
+        *_with({"item": 1}, [row for row in _BAD_SAMPLE_TIMES if row[1]["at"] != [1, 2**63]]),
+        ("update", {"item": 1}, TypeError),
+    ]
+    no_id = [("update", {"item": 1, "at": 10**6, "id": 5}, TypeError)]
+    overflow = [("update_many", {"item": 1, "at": 10**6, "weight": [2**62, 2**62]}, ValueError)]
+    for counter, other in (("eh", "dw"), ("dw", "eh")):
+
+        def make(counter=counter, **other):
+            return deterministic(**{"counter": counter, **other})
+
+        yield SketchCase(
+            name=f"EcmSketch-{counter}",
+            make=make,
+            events=with_columns(ordered),
+            questions=questions,
+            exact=exact,
+            stream=stream,
+            varied=_varied(make, **fields, counter=other, by="count", late="clamp"),
+            fixed={"cell_capacity": "deterministic counters have none"},
+            bad_updates=[*bad, *no_id, *overflow],
+            most_bytes=4_000,
+            in_order=True,
+            needs={"item": 1},
+            examples=40,
+            mutations=6_000,
+        )
+
+    yield SketchCase(
+        name="EcmSketch-eh-by-count",
+        make=lambda: deterministic(by="count", window=40),
+        events=st.lists(st.fixed_dictionaries({"item": items, "weight": weights}), max_size=100),
+        questions=lambda events: [
+            {"item": item, "window": window} for item in (0, "a") for window in (1, 2, 17, 40)
+        ],
+        exact=lambda events, question: sum(
+            event["weight"]
+            for event in events[-question["window"] :]
+            if event["item"] == question["item"]
+        ),
+        stream=lambda size: {name: stream(size)[name] for name in ("item", "weight")},
+        varied=_varied(
+            lambda **other: deterministic(**{"by": "count", "window": 40, **other}),
+            **{name: value for name, value in fields.items() if name != "unit"},
+            counter="dw",
+            by="time",
+        ),
+        fixed={
+            "cell_capacity": "deterministic counters have none",
+            **dict.fromkeys(["late", "unit"], 'by="count" has no clock'),
+        },
+        bad_updates=[
+            ("update", {"item": 1, "at": 5}, TypeError),
+            ("update", {"item": 1, "weight": -1}, ValueError),
+            ("update_many", {"item": [1, None]}, TypeError),
+        ],
+        most_bytes=3_000,
+        in_order=True,
+        needs={"item": 1},
+        time=None,
+        examples=40,
+        mutations=3_000,
+        exceptions=_MERGING_BY_COUNT,
+    )
+    for ids in (True, False):
+        unordered = _any_order(item=items, weight=weights)
+        yield SketchCase(
+            name=f"EcmSketch-rw-{'ids' if ids else 'indices'}",
+            make=sampled,
+            events=unordered.map(_with_ids) if ids else unordered,
+            questions=questions,
+            exact=exact,
+            stream=lambda size, ids=ids: {
+                **stream(size),
+                **({"id": np.arange(size)} if ids else {}),
+            },
+            varied={
+                **_varied(sampled, **fields, cell_capacity=4, by="count"),
+                "counter": lambda: deterministic(),
+            },
+            fixed={"late": "samples take events in any order"},
+            bad_updates=[
+                *bad,
+                ("update", {"item": 1, "at": 1, "weight": 2**53 + 1}, ValueError),
+                ("update", {"item": 1, "at": 1, "id": 1.5}, TypeError),
+                ("update_many", {"item": [1, 2], "at": 1, "id": [1]}, ValueError),
+            ],
+            most_bytes=8_000,
+            needs={"item": 1},
+            examples=40,
+            mutations=6_000,
+            exceptions={}
+            if ids
+            else {
+                "order_does_not_matter": _COIN_ORDER,
+                "merging_equals_one_pass": _COIN_ORDER,
+                "shifting_all_times_shifts_nothing_else": _COIN_TIME,
+            },
+        )
+
+
 CASES = [
     *(case for cls in (ExponentialHistogram, DeterministicWave) for case in _window_cases(cls)),
     *_randomized_cases(),
     *(_sum_case(ids) for ids in (True, False)),
     *(_quantile_case(ids) for ids in (True, False)),
     _nth_recent_case(),
+    *_ecm_cases(),
 ]

@@ -6,6 +6,7 @@ an :class:`Estimate` with an interval that covers the truth.
 
 from recency.bank import Bank
 from recency.deterministic_wave import DeterministicWave
+from recency.ecm import EcmSketch
 from recency.errors import CorruptSketchError, IncompatibleSketchError, OutOfOrderError
 from recency.estimate import Estimate
 from recency.exponential_histogram import ExponentialHistogram
@@ -21,6 +22,7 @@ __all__ = [
     "Bank",
     "CorruptSketchError",
     "DeterministicWave",
+    "EcmSketch",
     "Estimate",
     "ExponentialHistogram",
     "IncompatibleSketchError",

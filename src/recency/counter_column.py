@@ -136,7 +136,7 @@ class CounterColumn:
         """One of them, on its own."""
         self._settle()
         sketch = self._prototype.empty_like()
-        sketch._log = self._log.at(number)
+        sketch._log = self._log.part(number, number + 1)
         sketch._latest = int(self._latest[number]) if self._seen[number] else None
         sketch._total = int(self._log.totals[number])
         sketch._late_count = int(self._late_count[number])
@@ -150,7 +150,8 @@ class CounterColumn:
             tightness = loosest(log.rule, prototype.config.relative_error, np.ones(len(self)))
             log = log.loosened(tightness, self._cutoff())
         states = CounterStates(
-            log,
+            log.only(self._seen),
+            log.tightness,
             self._seen,
             np.where(self._seen, self._latest, 0),
             self._late_count,

@@ -20,6 +20,7 @@ FAMILIES: dict[int, str] = {
     4: "SumWave",
     5: "QuantileWave",
     6: "NthRecentWave",
+    7: "EcmSketch",
 }
 _classes: dict[int, type["Sketch"]] = {}
 
@@ -142,16 +143,20 @@ class Sketch(ABC):
         return self
 
     def _check_mergeable(self, other: object) -> None:
+        self._check_alike(other, "merge")
+
+    def _check_alike(self, other: object, verb: str) -> None:
+        """Refuse to combine with what has another class or configuration."""
         name = type(self).__name__
         if not isinstance(other, Sketch):
-            raise TypeError(f"cannot merge {name}: the other is a {type(other).__name__}")
+            raise TypeError(f"cannot {verb} {name}: the other is a {type(other).__name__}")
         if type(other) is not type(self):
-            refuse_merge(name, f"the other is a {type(other).__name__}")
+            refuse_merge(name, f"the other is a {type(other).__name__}", verb)
         for field in fields(self.config):
             mine = getattr(self.config, field.name)
             theirs = getattr(other.config, field.name)
             if mine != theirs:
-                refuse_merge(name, f"{field.name} differs ({mine} vs {theirs})")
+                refuse_merge(name, f"{field.name} differs ({mine} vs {theirs})", verb)
 
     def _finish(self, prototype: Self) -> None:  # noqa: B027
         """Become what a user of ``prototype`` expects of a sketch that was built in parts.
@@ -200,9 +205,9 @@ def foreign_classes() -> list[type[Sketch]]:
     return [cls for cls in _classes.values() if not cls.__module__.startswith("recency.")]
 
 
-def refuse_merge(name: str, reason: str) -> NoReturn:
+def refuse_merge(name: str, reason: str, verb: str = "merge") -> NoReturn:
     """Refuse to combine sketches, in the one wording used everywhere."""
-    raise IncompatibleSketchError(f"cannot merge {name}: {reason}")
+    raise IncompatibleSketchError(f"cannot {verb} {name}: {reason}")
 
 
 def merge_all(sketches: Iterable[_S]) -> _S:

@@ -64,6 +64,8 @@ class SketchCase:
     ignores_duplicates: bool = False
     certain: bool = False
     """Whether intervals hold always (confidence 1), not only with high probability."""
+    needs: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments that ``query`` cannot do without."""
     needs_data: bool = False
     """Whether ``query`` is a ``ValueError`` where there is nothing to answer from."""
     time: str | None = "at"
@@ -178,7 +180,7 @@ def an_empty_sketch_answers_zero(case: SketchCase) -> None:
     sketch = case.make()
     assert sketch.is_empty
     assert sketch.latest is None
-    for question in [{}, *case.questions([])]:
+    for question in [case.needs, *case.questions([])]:
         if not case.needs_data:
             assert sketch.query(**question) == Estimate(0.0, 0.0, 0.0)
             continue
@@ -515,7 +517,7 @@ def mutated_bytes_are_refused_or_harmless(case: SketchCase) -> None:
         if type(sketch) is not type(case.make()):
             continue  # another kind, by its family; its own case looks at that
         try:
-            answer = sketch.query()
+            answer = sketch.query(**case.needs)
             assert answer.lower <= answer.value <= answer.upper
         except ValueError:
             assert case.needs_data

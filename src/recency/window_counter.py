@@ -4,7 +4,6 @@ Both are a rank log of one key (see :mod:`recency.core.rank_log`) with a clock, 
 record of what merging has cost.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
@@ -13,22 +12,34 @@ import numpy as np
 
 from recency.column import Column
 from recency.core import validate
-from recency.core.arrays import INT64_MAX, Int64Array, exact_sum, is_sorted
-from recency.core.codec import RecordReader, RecordWriter, corrupt
+from recency.core.arrays import (
+    INT64_MAX,
+    Int64Array,
+    exact_sum,
+    floats_above,
+    floats_below,
+    is_sorted,
+)
+from recency.core.codec import RecordReader, RecordWriter
 from recency.core.counter_states import CounterStates, read_states, write_states
-from recency.core.rank_log import RankLog, Rule, guarantee, loosest, tightness_for_tree
+from recency.core.rank_log import (
+    RankLog,
+    Rule,
+    before_merging,
+    guarantee,
+    loosest,
+    tightness_for_tree,
+)
 from recency.counter_column import CounterColumn
-from recency.errors import OutOfOrderError
 from recency.estimate import Estimate
+from recency.ordered import OrderedSketch
 from recency.pending import Pending
-from recency.sketch import refuse_merge
-from recency.timeunit import UNITS, to_duration, to_tick, to_ticks
-from recency.windowed import Duration, Time, WindowedSketch
+from recency.timeunit import UNITS, to_duration
+from recency.windowed import Duration, Time
 
 _LEAST_FLUSH = 1 << 16  # a kernel call costs a few hundred µs: spread it over many events
 _LARGEST_BATCH = 1 << 20  # bounds the memory that one kernel call takes
 _MOST_SPREAD = 1e300  # finite, and far beyond the 2 at which it stops saying anything
-_ROUNDING = 1e-9  # outward slack on bounds that went through floating point
 
 
 @dataclass(frozen=True)
@@ -42,13 +53,12 @@ class WindowConfig:
     unit: str | None
 
 
-class WindowCounter(WindowedSketch):
+class WindowCounter(OrderedSketch):
     """Sum of non-negative integers over any recent window of an in-order stream."""
 
     config: WindowConfig
     config_class = WindowConfig
     merge_law = "bounded"
-    needs_order = True
     rule: ClassVar[Rule]
 
     def __init__(
@@ -60,10 +70,7 @@ class WindowCounter(WindowedSketch):
         unit: Literal["s", "ms", "us"] | None = None,
     ) -> None:
         validate.one_of(unit, "unit", UNITS)
-        validate.one_of(by, "by", ("time", "count"))
-        validate.one_of(late, "late", ("raise", "clamp"))
-        if by == "count" and (unit is not None or late != "raise"):
-            raise ValueError('by="count" has no clock: leave out unit and late')
+        self._check_order(by, late, unit)
         self.config = WindowConfig(
             None if window is None else to_duration(window, unit),
             validate.fraction(relative_error, "relative_error"),
@@ -90,14 +97,7 @@ class WindowCounter(WindowedSketch):
         With ``by="count"`` the time is the position: every update is the next one, 0 included.
         """
         value = validate.integer(value, "value", 0)
-        late = 0
-        if self.config.by == "count":
-            tick = self._next_position(at)
-        else:
-            tick = to_tick(at, self.config.unit)
-            if self._latest is not None and tick < self._latest:
-                self._refuse_late(tick)
-                tick, late = self._latest, 1
+        tick, late = self._placed_one(at)
         self._check_total(value)
         if value:
             self._pending.add_row(tick, value)
@@ -109,19 +109,8 @@ class WindowCounter(WindowedSketch):
         Within one call times may come in any order.
         """
         values = validate.integers(value, "value", 0)
-        late = 0
-        if self.config.by == "count":
-            size = validate.common_length({"value": values})
-            first = self._next_position(at, size)
-            ticks = np.arange(first, first + size)
-        else:
-            ticks = to_ticks(at, self.config.unit)
-            size = validate.common_length({"value": values, "at": ticks})
-            ticks = np.broadcast_to(ticks, size)
-            if size and self._latest is not None and int(ticks.min()) < self._latest:
-                self._refuse_late(int(ticks.min()))
-                late = int((ticks < self._latest).sum())
-                ticks = np.maximum(ticks, self._latest)
+        ticks, late = self._placed(at, {"value": values})
+        size = ticks.size
         if not size:
             return
         total = exact_sum(values) if values.ndim else int(values) * size
@@ -139,21 +128,6 @@ class WindowCounter(WindowedSketch):
         else:
             self._advance(newest, total, late)
             self._work_in(ticks, values)
-
-    def _next_position(self, at: object, size: int = 1) -> int:
-        if at is not None:
-            raise TypeError('at must be left out with by="count": every update is one position')
-        seen = self._latest or 0
-        if seen + size > INT64_MAX:
-            raise ValueError(f"the number of updates must stay within int64, got {seen} + {size}")
-        return seen + 1
-
-    def _refuse_late(self, tick: int) -> None:
-        if self.config.late == "raise":
-            raise OutOfOrderError(
-                f"at must not be before the latest time seen ({self._latest}), got {tick}; "
-                'late="clamp" counts such events at the latest time'
-            )
 
     def _check_total(self, added: int) -> None:
         if self._total + added > INT64_MAX:
@@ -215,16 +189,6 @@ class WindowCounter(WindowedSketch):
         self._late_count, self._spread = other._late_count, other._spread
         self._pending, self._settled = Pending(columns=2), True
 
-    def _check_mergeable(self, other: object) -> None:
-        super()._check_mergeable(other)
-        if self.config.by == "count":
-            refuse_merge(
-                type(self).__name__,
-                "count-based windows do not say how the positions of two streams interleave, and "
-                "any order would fit both (Papapetrou et al. 2012, Fig. 2); use time-based ones, "
-                "or add the answers of both",
-            )
-
     @classmethod
     def _merged(cls, sketches: Sequence[Self]) -> Self:
         """Papapetrou et al. 2012, Theorem 4, for any number of operands in one step.
@@ -277,11 +241,6 @@ class WindowCounter(WindowedSketch):
     # --- questions ---
 
     @property
-    def late_count(self) -> int:
-        """How many events were counted at ``latest`` because they came late (``late="clamp"``)."""
-        return self._late_count
-
-    @property
     def guarantee(self) -> float:
         """The relative error promised now: that of the log, and what merging has moved."""
         return guarantee(self._spread, self._log_error)
@@ -300,31 +259,10 @@ class WindowCounter(WindowedSketch):
         if self._latest is None:
             return Estimate(0.0, 0.0, 0.0)
         self._settle()
-        lower, upper = (int(bound[0]) for bound in self._log.bounds(np.array([since])))
-        middle = (lower + upper) / 2
-        lower, upper = self._before_merging(lower, upper)
-        return Estimate(middle, _float_below(lower), _float_above(upper))
-
-    def _since(self, window: Any, now: Any) -> int:
-        if now is not None and self.config.by == "count":
-            raise TypeError('now must be left out with by="count": windows end at the last update')
-        return super()._since(window, now)
-
-    def _before_merging(self, lower: int, upper: int) -> tuple[int, int]:
-        """Bounds on the truth x from bounds on the merged log's y, where |y − x| ≤ ε₂ x.
-
-        Merging moves no unit beyond the first or the last item: none and all stay exact.
-        """
-        moved = self._spread - 1
-        if moved and 0 < lower < self._total:
-            lower = math.ceil(lower / (1 + moved) * (1 - _ROUNDING))
-        if moved and 0 < upper < self._total:
-            upper = (
-                min(self._total, math.floor(upper / (1 - moved) * (1 + _ROUNDING)))
-                if moved < 1
-                else self._total
-            )
-        return lower, upper
+        bounds = self._log.bounds(np.array([since]))
+        middle = sum(int(bound[0]) for bound in bounds) / 2
+        lower, upper = before_merging(*bounds, self._log.totals, self._spread)
+        return Estimate(middle, float(floats_below(lower)[0]), float(floats_above(upper)[0]))
 
     def __repr__(self) -> str:
         """Class, guarantee, window, what was seen, bytes."""
@@ -336,8 +274,10 @@ class WindowCounter(WindowedSketch):
     def _write(cls, sketches: Sequence[Self], writer: RecordWriter) -> None:
         for sketch in sketches:
             sketch._settle()
+        seen = [sketch for sketch in sketches if sketch._latest is not None]
         states = CounterStates(
-            RankLog.concatenate([sketch._log for sketch in sketches]),
+            RankLog.concatenate([cls._no_log(), *(sketch._log for sketch in seen)]),
+            np.array([sketch._log.tightness[0] for sketch in sketches]),
             np.array([sketch._latest is not None for sketch in sketches]),
             np.array([sketch._latest or 0 for sketch in sketches], dtype=np.int64),
             np.array([sketch._late_count for sketch in sketches], dtype=np.int64),
@@ -346,43 +286,24 @@ class WindowCounter(WindowedSketch):
         write_states(states, cls.rule.tightness(sketches[0].config.relative_error), writer)
 
     @classmethod
+    def _no_log(cls) -> RankLog:
+        return RankLog.empty(cls.rule, np.empty(0, dtype=np.int64))
+
+    @classmethod
     def _read(cls, prototype: Self, reader: RecordReader) -> list[Self]:
         config = prototype.config
         usual_tightness = cls.rule.tightness(config.relative_error)
         states = read_states(cls.rule, usual_tightness, config.window, reader)
-        if config.late == "raise" and states.late_count.any():
-            corrupt(cls.__name__, "late events in a sketch that refuses them")
-        if config.by == "count" and (
-            (states.latest[states.seen] < 1).any()
-            or (states.log.times < 1 + (states.log.gaps() > 0)).any()
-            or (states.spread > 1).any()
-        ):
-            corrupt(cls.__name__, "positions out of range")
+        states.check_order(cls.__name__, config.by, config.late)
+        logs = iter(states.log.split())
         sketches = []
-        for log, seen, latest, late_count, spread in zip(
-            states.log.split(),
-            states.seen.tolist(),
-            states.latest.tolist(),
-            states.late_count.tolist(),
-            states.spread.tolist(),
-            strict=True,
-        ):
+        for seen, tightness, latest, late_count, spread in zip(*states.rows(), strict=True):
             sketch = cls.__new__(cls)
             sketch.config = config
-            sketch._log, sketch._latest = log, latest if seen else None
-            sketch._total = int(log.totals[0])
-            sketch._late_count, sketch._spread = late_count, spread
-            sketch._pending, sketch._settled = Pending(columns=2), True
+            sketch._start(tightness)
+            if seen:
+                sketch._log, sketch._latest = next(logs), latest
+                sketch._total = int(sketch._log.totals[0])
+                sketch._late_count, sketch._spread = late_count, spread
             sketches.append(sketch)
         return sketches
-
-
-def _float_below(x: int) -> float:
-    """The largest float that is not above x: beyond 2⁵³ rounding to nearest could break a bound."""
-    nearest = float(x)
-    return nearest if nearest <= x else math.nextafter(nearest, -math.inf)
-
-
-def _float_above(x: int) -> float:
-    nearest = float(x)
-    return nearest if nearest >= x else math.nextafter(nearest, math.inf)

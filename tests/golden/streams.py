@@ -9,6 +9,7 @@ import numpy as np
 
 from recency import (
     DeterministicWave,
+    EcmSketch,
     ExponentialHistogram,
     NthRecentWave,
     QuantileWave,
@@ -103,6 +104,26 @@ STREAMS |= {
     "quantile-ids": lambda: _events(QuantileWave, ids=True),
     "quantile-indices": lambda: _events(QuantileWave, ids=False, confidence=0.9),
     "nth-recent": _nth_recent,
+}
+
+
+def _ecm(**settings):
+    sketch = EcmSketch(
+        **{"window": 3000, "width": 7, "depth": 3, "cell_error": 0.2, "seed": 2, **settings}
+    )
+    timed = {} if sketch.config.by == "count" else {"at": _times(2000)}
+    sketch.update_many(_values(2000) % 17, weight=_values(2000) % 4, **timed)
+    sketch.update_many(["a", b"b", "ü"], **({"at": 5000} if timed else {}))
+    return sketch
+
+
+STREAMS |= {
+    "ecm-eh": _ecm,
+    "ecm-dw": lambda: _ecm(counter="dw", optimize_for="inner_product", late="clamp"),
+    "ecm-rw": lambda: _ecm(counter="rw", cell_capacity=11, unit="ms"),
+    "ecm-count": lambda: _ecm(by="count"),
+    "ecm-merged": lambda: merge_all([_ecm(), _ecm()]),
+    "ecm-empty": lambda: _ecm().empty_like(merge_levels=2),
 }
 
 

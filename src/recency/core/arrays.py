@@ -86,6 +86,18 @@ def exact_sum(x: Int64Array) -> int:
     return (int((x >> 32).sum()) << 32) + int((x & 0xFFFFFFFF).sum())
 
 
+def floats_below(x: Int64Array) -> FloatArray:
+    """The largest floats not above x: beyond 2⁵³ rounding to nearest could break a bound."""
+    nearest = x.astype(np.float64)
+    above = (nearest >= 2.0**63) | (np.where(nearest < 2.0**63, nearest, 0).astype(np.int64) > x)
+    return np.where(above, np.nextafter(nearest, -np.inf), nearest)
+
+
+def floats_above(x: Int64Array) -> FloatArray:
+    """The smallest floats not below x."""
+    return -floats_below(-x)
+
+
 def cutoffs(latest: Int64Array, window: int | None) -> Int64Array:
     """The last time outside every window of at most ``window`` ticks; all time is inside None."""
     if window is None:

@@ -129,6 +129,14 @@ class RecordReader:
         bounds = offsets(sizes)
         self._cursor, self._end = bounds[:-1], bounds[1:]
 
+    def sums(self, counts: Int64Array, records: Int64Array) -> Int64Array:
+        """What ``counts`` add up to in each record; more than any can still have is refused."""
+        if (counts > int((self._end - self._cursor).max(initial=0))).any():
+            corrupt(self.name, "the payload is shorter than its counts say")
+        sums = np.zeros(self.size, dtype=np.int64)
+        np.add.at(sums, records, counts)
+        return sums
+
     def scalar(self) -> UInt64Array:
         """One number per record."""
         return self.ragged(np.ones(self.size, dtype=np.int64))

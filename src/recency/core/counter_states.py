@@ -2,18 +2,28 @@
 
 A record is: which optional parts follow (flags); the tightness if it is not the configuration's;
 then, unless nothing was ever seen: the latest time; how many events were late; 1 + ε₂ after a
-merge; the number of items n and, for n > 0, the common divisor of all time differences, the n
-differences to the next newer time (the newest item's to the latest time) over that divisor, the
-n gaps in rank before each item, and the n values less one. Gaps or values that are all zero are
+merge; the number of items n (of each log, where a sketch has several) and, for n > 0, the common
+divisor of all time differences, the n differences to the next newer time of the log (the newest
+item's to the latest time) over that divisor, the n gaps in rank before each item, and the n values
+less one. Gaps or values that are all zero are
 left out: a stream of single units has no values, one that nothing was dropped from has no gaps.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.core.arrays import INT64_MIN, BoolArray, Int64Array, UInt64Array, cutoffs, offsets
+from recency.core.arrays import (
+    INT64_MIN,
+    BoolArray,
+    Int64Array,
+    UInt64Array,
+    cutoffs,
+    offsets,
+    run_starts,
+)
 from recency.core.codec import RecordReader, RecordWriter, corrupt, float_bits, zigzag
 from recency.core.rank_log import RankLog, Rule
 
@@ -24,29 +34,53 @@ _LOW_HALF = np.uint64(0xFFFFFFFF)
 
 @dataclass(frozen=True, eq=False)
 class CounterStates:
-    """One row per window counter of one configuration."""
+    """One row per sketch of one configuration, which has one log, or as many as another.
+
+    ``log`` has the keys of the sketches that have seen anything, one after the other.
+    """
 
     log: RankLog
+    tightness: Int64Array
     seen: BoolArray
     latest: Int64Array  # 0 where nothing was seen
     late_count: Int64Array
     spread: NDArray[np.float64]  # 1 + ε₂
 
+    def rows(self) -> list[list[Any]]:
+        """Columns of Python values: seen, tightness, latest, late_count, spread."""
+        columns = (self.seen, self.tightness, self.latest, self.late_count, self.spread)
+        return [column.tolist() for column in columns]
 
-def write_states(states: CounterStates, usual_tightness: int, writer: RecordWriter) -> None:
-    """Append the columns of all states to ``writer``."""
-    log = states.log
+    def check_order(self, name: str, by: str, late: str) -> None:
+        """Refuse what sketches with these settings cannot have seen."""
+        if late == "raise" and self.late_count.any():
+            corrupt(name, "late events in a sketch that refuses them")
+        if by == "count" and (
+            (self.latest[self.seen] < 1).any()
+            or (self.log.times < 1 + (self.log.gaps() > 0)).any()
+            or (self.spread > 1).any()
+        ):
+            corrupt(name, "positions out of range")
+
+
+def write_states(
+    states: CounterStates, usual_tightness: int, writer: RecordWriter, logs: int = 1
+) -> None:
+    """Append the columns of all states, of so many logs each, to ``writer``."""
+    log, size = states.log, states.seen.size
     counts = np.diff(log.starts)
-    filled = counts > 0
-    owners = log.item_keys()
+    records = np.repeat(np.flatnonzero(states.seen), logs)  # of each log
+    owners = np.repeat(records, counts)  # and of each item
     gaps = log.gaps()
     values = log.values - 1
-    has_gaps = np.bincount(owners, gaps > 0, log.size) > 0
-    has_values = np.bincount(owners, values > 0, log.size) > 0
-    odd_tightness = log.tightness != usual_tightness
+    items = np.bincount(owners, minlength=size)
+    filled = items > 0
+    has_gaps = np.bincount(owners, gaps > 0, size) > 0
+    has_values = np.bincount(owners, values > 0, size) > 0
+    odd_tightness = states.tightness != usual_tightness
     late = states.late_count > 0
     merged = states.spread > 1
-    flags = np.zeros(log.size, dtype=np.uint64)
+    flags = np.zeros(size, dtype=np.uint64)
     for present, flag in [
         (states.seen, _SEEN),
         (odd_tightness, _TIGHTNESS),
@@ -57,27 +91,28 @@ def write_states(states: CounterStates, usual_tightness: int, writer: RecordWrit
     ]:
         flags[present] |= np.uint64(flag)
     writer.scalar(flags)
-    _optional(writer, log.tightness.view(np.uint64), odd_tightness)
+    _optional(writer, states.tightness.view(np.uint64), odd_tightness)
     _optional(writer, zigzag(states.latest), states.seen)
     _optional(writer, states.late_count.view(np.uint64), late)
     _optional(writer, float_bits(states.spread), merged)
-    _optional(writer, counts.view(np.uint64), states.seen)
+    writer.ragged(counts.view(np.uint64), states.seen * logs)
 
     newer = np.append(log.times[1:], 0)
-    newer[log.starts[1:][filled] - 1] = states.latest[filled]
+    has_items = counts > 0
+    newer[log.starts[1:][has_items] - 1] = states.latest[records[has_items]]
     ages = newer.view(np.uint64) - log.times.view(np.uint64)  # exact modulo 2⁶⁴, and below it
-    divisor = np.zeros(log.size, dtype=np.uint64)
+    divisor = np.zeros(size, dtype=np.uint64)
     if ages.size:
-        divisor[filled] = np.gcd.reduceat(ages, log.starts[:-1][filled])
+        divisor[filled] = np.gcd.reduceat(ages, run_starts(owners))
     divisor = np.maximum(divisor, np.uint64(1))
     _optional(writer, divisor, filled)
-    writer.ragged(ages // divisor[owners], counts)
-    writer.ragged(gaps[has_gaps[owners]].view(np.uint64), counts * has_gaps)
-    writer.ragged(values[has_values[owners]].view(np.uint64), counts * has_values)
+    writer.ragged(ages // divisor[owners], items)
+    writer.ragged(gaps[has_gaps[owners]].view(np.uint64), items * has_gaps)
+    writer.ragged(values[has_values[owners]].view(np.uint64), items * has_values)
 
 
 def read_states(
-    rule: Rule, usual_tightness: int, window: int | None, reader: RecordReader
+    rule: Rule, usual_tightness: int, window: int | None, reader: RecordReader, logs: int = 1
 ) -> CounterStates:
     """The inverse of :func:`write_states`; refuses what no stream leads to."""
     flags = reader.integer(most=2 * _VALUES - 1)
@@ -91,16 +126,18 @@ def read_states(
     late_count[late] = reader.integers(late.astype(np.int64))
     spread = np.ones(reader.size)
     spread[merged] = reader.ragged(merged.astype(np.int64)).view(np.float64)
-    counts = np.zeros(reader.size, dtype=np.int64)
-    counts[seen] = reader.integers(seen.astype(np.int64))
-    filled = counts > 0
+    # Reading compares counts with what is there: only then is anything of that size made.
+    counts = reader.integers(seen * logs)
+    records = np.repeat(np.flatnonzero(seen), logs)
+    items = reader.sums(counts, records)
+    filled = items > 0
     divisor = np.ones(reader.size, dtype=np.uint64)
     divisor[filled] = reader.ragged(filled.astype(np.int64))
-    ages = reader.ragged(counts)
-    owners = np.repeat(np.arange(reader.size), counts)
+    ages = reader.ragged(items)
+    owners = np.repeat(records, counts)
     gaps, values = np.zeros((2, ages.size), dtype=np.int64)
-    gaps[has_gaps[owners]] = reader.integers(counts * has_gaps)
-    values[has_values[owners]] = reader.integers(counts * has_values)
+    gaps[has_gaps[owners]] = reader.integers(items * has_gaps)
+    values[has_values[owners]] = reader.integers(items * has_values)
     if ((late | merged | has_gaps | has_values) & ~seen).any():
         corrupt(reader.name, "an empty sketch with a state")
     if not (np.isfinite(spread).all() and (spread >= 1).all()):
@@ -109,24 +146,24 @@ def read_states(
         corrupt(reader.name, "it is less tight than its configuration asks for")
 
     starts = offsets(counts)
-    times = _times_from_ages(ages, divisor[owners], starts, latest, reader.name)
+    times = _times_from_ages(ages, divisor[owners], starts, latest[records], reader.name)
     steps = gaps.view(np.uint64) + values.view(np.uint64) + np.uint64(1)  # each part below 2⁶³
     totals = _segment_sums(steps, starts, reader.name)
     if (totals > np.uint64(2**63 - 1)).any():
         corrupt(reader.name, "the total does not fit int64")
     log = RankLog(
         rule,
-        tightness,
+        tightness[records],
         totals.view(np.int64),
         starts,
         times,
         _running_sums(steps, starts).view(np.int64),
         values + 1,
     )
-    flaw = log.flaw(latest, cutoffs(latest, window))
+    flaw = log.flaw(latest[records], cutoffs(latest, window)[records])
     if flaw:
         corrupt(reader.name, flaw)
-    return CounterStates(log, seen, latest, late_count, spread)
+    return CounterStates(log, tightness, seen, latest, late_count, spread)
 
 
 def _optional(writer: RecordWriter, values: UInt64Array, present: BoolArray) -> None:

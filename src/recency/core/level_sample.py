@@ -97,42 +97,47 @@ class LevelSample:
         return LevelSample(capacity, distinct, none, none, further, none, none)
 
     @staticmethod
-    def side_by_side(samples: Sequence["LevelSample"]) -> "LevelSample":
-        """Samples of one key each as one sample of many keys."""
+    def side_by_side(
+        samples: Sequence["LevelSample"], numbers: Sequence[int] | None = None, keys: int = 1
+    ) -> "LevelSample":
+        """Samples of so many keys each as one sample of many keys, under their numbers."""
         first = samples[0]
+        places = np.arange(len(samples)) if numbers is None else np.asarray(numbers)
 
-        def with_keys(groups: Sequence[Int64Array]) -> Int64Array:
-            keys = np.repeat(np.arange(len(groups)), [each.size for each in groups])
-            return np.concatenate(groups) + (keys << _LEVEL_BITS)
+        def moved(groups: Sequence[Int64Array]) -> Int64Array:
+            first_keys = np.repeat(places * keys, [each.size for each in groups])
+            return np.concatenate(groups) + (first_keys << _LEVEL_BITS)
 
         return replace(
             first,
-            groups=with_keys([sample.groups for sample in samples]),
+            groups=moved([sample.groups for sample in samples]),
             times=np.concatenate([sample.times for sample in samples]),
             columns=tuple(
                 np.concatenate(column)
                 for column in zip(*(sample.columns for sample in samples), strict=True)
             ),
-            edge_groups=with_keys([sample.edge_groups for sample in samples]),
+            edge_groups=moved([sample.edge_groups for sample in samples]),
             edges=np.concatenate([sample.edges for sample in samples]),
         )
 
-    def split(self, size: int) -> list["LevelSample"]:
-        """One sample of one key for each of ``size`` keys; elements must be in order of keys."""
-        bounds = np.searchsorted(self.keys, np.arange(size + 1)).tolist()
-        edge_bounds = np.searchsorted(self.edge_keys, np.arange(size + 1)).tolist()
-        groups = self.groups & (2**_LEVEL_BITS - 1)
-        edge_groups = self.edge_groups & (2**_LEVEL_BITS - 1)
+    def split(self, size: int, keys: int = 1) -> list["LevelSample"]:
+        """``size`` samples of so many keys each; elements must be in order of keys."""
+        firsts = np.arange(size + 1) * keys
+        bounds = np.searchsorted(self.keys, firsts).tolist()
+        edge_bounds = np.searchsorted(self.edge_keys, firsts).tolist()
+        moved = (firsts << _LEVEL_BITS).tolist()
         return [
             replace(
                 self,
-                groups=groups[a:b],
+                groups=self.groups[a:b] - shift,
                 times=self.times[a:b],
                 columns=tuple(column[a:b] for column in self.columns),
-                edge_groups=edge_groups[c:d],
+                edge_groups=self.edge_groups[c:d] - shift,
                 edges=self.edges[c:d],
             )
-            for (a, b), (c, d) in zip(pairwise(bounds), pairwise(edge_bounds), strict=True)
+            for (a, b), (c, d), shift in zip(
+                pairwise(bounds), pairwise(edge_bounds), moved[:-1], strict=True
+            )
         ]
 
     def at(self, key: int) -> "LevelSample":

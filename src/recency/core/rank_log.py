@@ -65,6 +65,7 @@ from recency.core.arrays import (
     stable_order,
 )
 
+_ROUNDING = 1e-9  # outward slack on bounds that went through floating point
 _MANY = 64  # items of a key in one batch from which listing remembered ranks is tried
 _MIN_TIGHTNESS = 2  # an error below 1; less would break the order of the levels
 _MAX_TIGHTNESS = 2**62  # keeps everything: no stream is longer than 2⁶³ − 1
@@ -144,6 +145,31 @@ def tightness_for_tree(rule: Rule, relative_error: float, levels: int) -> int:
     return tightness
 
 
+def before_merging(
+    lower: Int64Array, upper: Int64Array, totals: Int64Array, spread: float
+) -> tuple[Int64Array, Int64Array]:
+    """Bounds on the truth x from bounds on a merged log's y, where |y − x| ≤ ε₂ x.
+
+    Merging moves no unit beyond the first or the last item: none and all stay exact.
+    """
+    moved = spread - 1
+    if not moved:
+        return lower, upper
+    inside = (lower > 0) & (lower < totals)
+    shrunk = np.ceil(lower / (1 + moved) * (1 - _ROUNDING)).astype(np.int64)
+    lower = np.where(inside, shrunk, lower)
+    inside = (upper > 0) & (upper < totals)
+    if moved < 1:
+        grown = np.floor(upper / (1 - moved) * (1 + _ROUNDING))
+        grown = np.where(grown < totals, grown, 0)  # which may be beyond int64
+        upper = np.where(
+            inside & (grown > 0), grown.astype(np.int64), np.where(inside, totals, upper)
+        )
+    else:
+        upper = np.where(inside, totals, upper)
+    return lower, upper
+
+
 def loosest(rule: Rule, relative_error: float, spread: FloatArray) -> Int64Array:
     """The least tightness that keeps (1 + ε₂)(1 + ε) − 1 at or below the error asked for.
 
@@ -216,17 +242,26 @@ class RankLog:
             for i, (a, b) in enumerate(pairwise(bounds))
         ]
 
-    def at(self, key: int) -> "RankLog":
-        """The log of one key, on its own."""
-        a, b = self.starts[key : key + 2].tolist()
+    def part(self, begin: int, end: int) -> "RankLog":
+        """The log of some keys, on its own."""
+        a, b = int(self.starts[begin]), int(self.starts[end])
         return RankLog(
             self.rule,
-            self.tightness[key : key + 1],
-            self.totals[key : key + 1],
-            np.array([0, b - a]),
+            self.tightness[begin:end],
+            self.totals[begin:end],
+            self.starts[begin : end + 1] - a,
             self.times[a:b],
             self.ranks[a:b],
             self.values[a:b],
+        )
+
+    def only(self, chosen: BoolArray) -> "RankLog":
+        """Without keys that have no items."""
+        return replace(
+            self,
+            tightness=self.tightness[chosen],
+            totals=self.totals[chosen],
+            starts=offsets(np.diff(self.starts)[chosen]),
         )
 
     def extended(self, tightness: Int64Array) -> "RankLog":
@@ -272,7 +307,12 @@ class RankLog:
         if not is_sorted(keys):
             order = stable_order(keys)
             keys, times, values = keys[order], times[order], values[order]
+        return self.append_sorted(keys, times, values, cutoff)
 
+    def append_sorted(
+        self, keys: Int64Array, times: Int64Array, values: Int64Array, cutoff: Int64Array
+    ) -> "RankLog":
+        """:meth:`append` of a batch, not empty, that is in order of keys, then of times."""
         # Units of one key and time are one item. Times and keys are rows here, `first` the row
         # that begins each item, `running` the units up to and including each row.
         first = run_starts(times, keys)
@@ -450,8 +490,12 @@ class RankLog:
             m = np.repeat(begin.ravel(), flat) + nth
             rank = (2 * m + 1) << np.repeat(np.broadcast_to(level, count.shape).ravel(), flat)
             shift = (before_key - self.totals[touched] + added)[many]
-            row = np.searchsorted(running, rank + np.repeat(shift, count.sum(axis=1)))
-            taken[np.searchsorted(first, row, side="right") - 1] = True
+            row = rank + np.repeat(shift, count.sum(axis=1)) - 1
+            if running[-1] > running.size:  # not all values are 1
+                row = np.searchsorted(running, row + 1)
+            if first.size < running.size:  # some units have one time
+                row = np.searchsorted(first, row, side="right") - 1
+            taken[row] = True
         return np.flatnonzero(taken)
 
     def _remembers(self, keys: Int64Array, ranks: Int64Array, values: Int64Array) -> BoolArray:

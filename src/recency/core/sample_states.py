@@ -1,15 +1,16 @@
 """States of many level samples as columns, and their bytes.
 
 A record is: whether anything was seen; then the extra numbers of the sketch; then, if anything was
-seen: the latest time; the number of edges, their levels (ascending, as steps) and how long before
-the latest time they lie; the number of levels with elements, those levels (as steps) and how many
-elements each has; the common divisor of all time differences; for each element, newest first within
-its level, the time to the next newer one of the level (the newest: to the latest time) over that
-divisor; and last the further columns, each in its own way.
+seen: the latest time; the number of edges (of each sample, where a sketch has several), their
+levels (ascending, as steps) and how long before the latest time they lie; the number of levels with
+elements (of each sample), those levels (as steps) and how many elements each has; the common
+divisor of all time differences; for each element, newest first within its level, the time to the
+next newer one of the level (the newest: to the latest time) over that divisor; and last the further
+columns, each in its own way.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -49,7 +50,10 @@ class ColumnCodec(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SampleStates:
-    """One row per sketch of one configuration; the key of an element is its sketch."""
+    """One row per sketch of one configuration, which has one sample, or as many as another.
+
+    The keys of the elements are sketch after sketch.
+    """
 
     sample: LevelSample
     seen: BoolArray
@@ -57,8 +61,10 @@ class SampleStates:
     extra: tuple[Int64Array, ...]  # non-negative
 
 
-def write_states(states: SampleStates, codecs: Sequence[ColumnCodec], writer: RecordWriter) -> None:
-    """Append the columns of all states to ``writer``."""
+def write_states(
+    states: SampleStates, codecs: Sequence[ColumnCodec], writer: RecordWriter, samples: int = 1
+) -> None:
+    """Append the columns of all states, of so many samples each, to ``writer``."""
     sample = states.sample.in_order()
     size = states.seen.size
     present = states.seen.astype(np.int64)
@@ -67,33 +73,44 @@ def write_states(states: SampleStates, codecs: Sequence[ColumnCodec], writer: Re
         writer.scalar(column.view(np.uint64))
     writer.ragged(zigzag(states.latest)[states.seen], present)
 
-    edge_keys = sample.edge_keys
-    edge_counts = np.bincount(edge_keys, minlength=size)
-    writer.ragged(edge_counts[states.seen].view(np.uint64), present)
-    writer.ragged(zigzag(_steps(sample.edge_levels, edge_keys)), edge_counts)
-    writer.ragged(_since(sample.edges, states.latest[edge_keys]), edge_counts)
+    # Samples are numbered anew, without those of sketches that have seen nothing.
+    first = samples * (np.cumsum(present) - 1)
+    used = samples * int(present.sum())
+
+    def number(keys: Int64Array) -> Int64Array:
+        return first[keys // samples] + keys % samples
+
+    edge_numbers = number(sample.edge_keys)
+    edge_counts = np.bincount(edge_numbers, minlength=used)
+    writer.ragged(edge_counts.view(np.uint64), present * samples)
+    edge_records = sample.edge_keys // samples
+    edges_of_record = np.bincount(edge_records, minlength=size)
+    writer.ragged(zigzag(_steps(sample.edge_levels, edge_numbers)), edges_of_record)
+    writer.ragged(_since(sample.edges, states.latest[edge_records]), edges_of_record)
 
     starts = run_starts(sample.groups)
     level_counts = run_lengths(starts, sample.groups.size)
-    level_keys = sample.keys[starts]
-    levels_per_record = np.bincount(level_keys, minlength=size)
-    writer.ragged(levels_per_record[states.seen].view(np.uint64), present)
-    writer.ragged(zigzag(_steps(sample.levels[starts], level_keys)), levels_per_record)
-    writer.ragged(level_counts.view(np.uint64), levels_per_record)
+    level_numbers = number(sample.keys[starts])
+    level_records = sample.keys[starts] // samples
+    levels_of_record = np.bincount(level_records, minlength=size)
+    per_sample = np.bincount(level_numbers, minlength=used)
+    writer.ragged(per_sample.view(np.uint64), present * samples)
+    writer.ragged(zigzag(_steps(sample.levels[starts], level_numbers)), levels_of_record)
+    writer.ragged(level_counts.view(np.uint64), levels_of_record)
 
-    keys = sample.keys
+    records = sample.keys // samples
     newer = np.empty(sample.times.size, dtype=np.int64)
     newer[1:] = sample.times[:-1]
-    newer[starts] = states.latest[level_keys]
+    newer[starts] = states.latest[level_records]
     ages = _since(sample.times, newer)
-    counts = np.bincount(keys, minlength=size)
+    counts = np.bincount(records, minlength=size)
     filled = counts > 0
     divisor = np.zeros(size, dtype=np.uint64)
     if ages.size:
         divisor[filled] = np.gcd.reduceat(ages, offsets(counts)[:-1][filled])
     divisor = np.maximum(divisor, np.uint64(1))
     writer.ragged(divisor[filled], filled.astype(np.int64))
-    writer.ragged(ages // divisor[keys], counts)
+    writer.ragged(ages // divisor[records], counts)
     for codec, column in zip(codecs, sample.columns, strict=True):
         codec.write(column, sample.levels, counts, writer)
 
@@ -105,6 +122,7 @@ def read_states(
     extras: int,
     codecs: Sequence[ColumnCodec],
     reader: RecordReader,
+    samples: int = 1,
 ) -> SampleStates:
     """The inverse of :func:`write_states`; refuses what no stream leads to."""
     name = reader.name
@@ -117,49 +135,52 @@ def read_states(
         corrupt(name, "the latest time is out of range")
 
     # Reading compares counts with what is there: only then is anything of that size made.
-    edge_counts = _scatter(reader.integers(present), seen)
-    edge_steps = reader.signed(edge_counts)
-    edge_keys = np.repeat(np.arange(reader.size), edge_counts)
-    edge_levels = _levels(edge_steps, edge_keys, level_range, name)
-    edges = _before(reader.ragged(edge_counts), latest[edge_keys], name)
+    edge_counts = reader.integers(present * samples)
+    records = np.repeat(np.flatnonzero(seen), samples)  # of each sample of those sketches
+    edges_of_record = reader.sums(edge_counts, records)
+    edge_steps = reader.signed(edges_of_record)
+    edge_numbers = np.repeat(np.arange(records.size), edge_counts)
+    edge_levels = _levels(edge_steps, edge_numbers, level_range, name)
+    edges = _before(reader.ragged(edges_of_record), latest[records[edge_numbers]], name)
 
-    levels_per_record = _scatter(reader.integers(present), seen)
-    level_steps = reader.signed(levels_per_record)
-    level_keys = np.repeat(np.arange(reader.size), levels_per_record)
-    levels = _levels(level_steps, level_keys, level_range, name)
-    level_counts = reader.integers(levels_per_record, most=empty.capacity)
+    per_sample = reader.integers(present * samples)
+    levels_of_record = reader.sums(per_sample, records)
+    level_steps = reader.signed(levels_of_record)
+    level_numbers = np.repeat(np.arange(records.size), per_sample)
+    levels = _levels(level_steps, level_numbers, level_range, name)
+    level_counts = reader.integers(levels_of_record, most=empty.capacity)
     if (level_counts < 1).any():
         corrupt(name, "a level without elements")
-    counts = np.bincount(level_keys, level_counts, reader.size).astype(np.int64)
+    counts = reader.sums(level_counts, records[level_numbers])
     filled = counts > 0
     divisor = np.ones(reader.size, dtype=np.uint64)
     divisor[filled] = reader.ragged(filled.astype(np.int64))
     steps = reader.ragged(counts)
-    keys = np.repeat(np.arange(reader.size), counts)
+    numbers = np.repeat(level_numbers, level_counts)
     group_start = np.repeat(offsets(level_counts)[:-1], level_counts)
-    ages = _running_ages(steps, divisor[keys], group_start, name)
-    times = _before(ages, latest[keys], name)
+    ages = _running_ages(steps, divisor[records[numbers]], group_start, name)
+    times = _before(ages, latest[records[numbers]], name)
     element_levels = np.repeat(levels, level_counts)
     columns = tuple(codec.read(element_levels, counts, reader) for codec in codecs)
     sample = LevelSample(
         empty.capacity,
         empty.distinct,
-        group_of(keys, element_levels),
+        group_of(numbers, element_levels),
         times,
         columns,
-        group_of(edge_keys, edge_levels),
+        group_of(edge_numbers, edge_levels),
         edges,
     )
-    flaw = sample.flaw(cutoffs(latest, window))
+    flaw = sample.flaw(cutoffs(latest, window)[records])
     if flaw:
         corrupt(name, flaw)
+    key = records * samples + np.arange(records.size) % samples  # of each number
+    sample = replace(
+        sample,
+        groups=group_of(key[numbers], element_levels),
+        edge_groups=group_of(key[edge_numbers], edge_levels),
+    )
     return SampleStates(sample, seen, latest, extra)
-
-
-def _scatter(values: Int64Array, where: BoolArray) -> Int64Array:
-    out = np.zeros(where.size, dtype=np.int64)
-    out[where] = values
-    return out
 
 
 def _steps(levels: Int64Array, keys: Int64Array) -> Int64Array:
