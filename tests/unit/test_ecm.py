@@ -1,0 +1,156 @@
+import math
+
+import numpy as np
+import pytest
+
+from recency import EcmSketch, Estimate, IncompatibleSketchError, merge_all
+from recency.core.hashing import hash_integers
+
+COUNTERS = ["eh", "dw", "rw"]
+
+
+def example(**settings):
+    sketch = EcmSketch(**{"window": 1000, **settings})
+    sketch.update_many(["a", "b", "a", "c"] * 100, at=np.arange(400), weight=[1, 2, 3, 0] * 100)
+    return sketch
+
+
+@pytest.mark.parametrize("counter", COUNTERS)
+def test_few_items_are_counted_exactly_in_the_middle(counter):
+    sketch = example(counter=counter)
+    assert sketch.total().lower <= 600 <= sketch.total().upper
+    for item, truth in {"a": 400, "b": 200, "c": 0, "d": 0}.items():
+        answer = sketch.query(item)
+        assert answer.lower <= truth <= answer.upper
+        assert abs(float(answer) - truth) <= 0.05 * 600
+    assert float(sketch.self_join()) == pytest.approx(400**2 + 200**2, rel=0.1)
+
+
+def test_many_queries_are_many_query():
+    sketch = example()
+    items = ["a", "b", "c", 5, b"a"]
+    many = sketch.query_many(items, 100)
+    for i, item in enumerate(items):
+        one = sketch.query(item, 100)
+        assert (one.value, one.lower, one.upper) == (many.value[i], many.lower[i], many.upper[i])
+    assert many.confidence == pytest.approx(1 - math.exp(-3))
+    assert sketch.query_many([]).value.size == 0
+
+
+def test_what_was_never_there_is_known_for_sure():
+    sketch = EcmSketch(width=500)
+    sketch.update_many(range(5), at=range(5))
+    absent = sketch.query("nowhere")
+    assert (absent.upper, absent.confidence) == (0, 1)
+    assert absent.exact
+
+
+@pytest.mark.parametrize("counter", COUNTERS)
+def test_counters_are_an_array_whose_rows_have_one_sum(counter):
+    sketch = example(counter=counter)
+    cells = sketch.counters()
+    assert cells.shape == (sketch.config.depth, sketch.config.width)
+    assert cells.sum(axis=1) == pytest.approx([600] * sketch.config.depth, rel=0.03)
+    assert sketch.counters(100, now=5_000).tolist() == np.zeros(cells.shape).tolist()
+
+
+def test_empty_sketches():
+    for counter in COUNTERS:
+        sketch = EcmSketch(counter=counter)
+        zero = Estimate(0.0, 0.0, 0.0)
+        assert sketch.total() == sketch.self_join() == sketch.inner_product(sketch) == zero
+        assert sketch.query("a") == zero
+        assert not sketch.counters().any()
+        zeros = sketch.copy()
+        zeros.update_many(["a", "b"], at=[1, 2], weight=0)
+        assert zeros.latest == 2
+        assert zeros.query("a") == zero
+        assert merge_all([zeros, zeros]).latest == 2
+        assert type(sketch).from_bytes(zeros.to_bytes()) == zeros
+
+
+def test_cells_are_spread_evenly_and_rows_are_independent():
+    sketch = EcmSketch(width=100, depth=8)
+    cells = sketch._cells_of(hash_integers(np.arange(200_000), 0))
+    cells -= 100 * np.arange(8)[:, None]
+    for row in cells:
+        assert abs(np.bincount(row, minlength=100) - 2_000).max() < 6 * math.sqrt(2_000)
+    for a in range(8):
+        for b in range(a):
+            pairs = np.bincount(cells[a] * 100 + cells[b], minlength=10_000)
+            assert ((pairs - 20) ** 2 / 20).sum() < 10_000 + 6 * math.sqrt(20_000)
+
+
+def test_inner_products_need_equal_settings():
+    sketch = example()
+    for other, reason in [
+        (example(seed=1), r"cannot multiply EcmSketch: seed differs \(0 vs 1\)"),
+        (example(width=50), r"width differs \(111 vs 50\)"),
+        (example(window=999), "window differs"),
+        (example(counter="dw"), "counter differs"),
+    ]:
+        with pytest.raises(IncompatibleSketchError, match=reason):
+            sketch.inner_product(other)
+    with pytest.raises(TypeError, match="cannot multiply EcmSketch: the other is a int"):
+        sketch.inner_product(5)
+
+
+def test_inner_products_look_at_one_window_of_both():
+    early, late = EcmSketch(window=100), EcmSketch(window=100)
+    early.update_many(["x"] * 10, at=range(10))
+    late.update_many(["x"] * 10, at=range(95, 105))
+    assert float(early.inner_product(late)) == 10 * 5  # (4, 104]
+    assert float(early.inner_product(late)) == float(late.inner_product(early))
+    assert float(early.inner_product(late, 100, now=200)) == 0
+    with pytest.raises(ValueError, match="now must not be before"):
+        early.inner_product(late, now=50)
+    by_count = [EcmSketch(by="count", window=10) for _ in range(2)]
+    for sketch, size in zip(by_count, (4, 20), strict=True):
+        sketch.update_many(["x"] * size)
+    assert float(by_count[0].inner_product(by_count[1])) == 40
+
+
+def test_count_based_windows_refuse_to_merge_and_have_no_clock():
+    sketch = EcmSketch(by="count", window=10)
+    sketch.update("x")
+    with pytest.raises(IncompatibleSketchError, match="count-based windows do not say"):
+        sketch.merge(sketch.copy())
+    with pytest.raises(TypeError, match="at must be left out"):
+        sketch.update("x", at=5)
+    with pytest.raises(TypeError, match="now must be left out"):
+        sketch.query("x", now=5)
+
+
+def test_large_weights_do_not_overflow():
+    sketch = EcmSketch()
+    sketch.update_many(["x", "y"], at=[1, 2], weight=[2**62, 2**61])
+    assert sketch.query("x", 5).upper >= 2**62
+    assert sketch.total().upper == 2**62 + 2**61
+    again = type(sketch).from_bytes(sketch.to_bytes())
+    assert again == sketch
+    with pytest.raises(ValueError, match="total must stay within int64"):
+        sketch.update("x", at=3, weight=2**62)
+
+
+def test_settings():
+    for settings, reason in [
+        ({"counter": "cm"}, "counter must be one of"),
+        ({"optimize_for": "speed"}, "optimize_for must be one of"),
+        ({"width": 0}, "width must be in"),
+        ({"depth": 65}, "depth must be in"),
+        ({"width": 1 << 24, "depth": 10}, "at most 67108864 cells"),
+        ({"counter": "rw", "late": "clamp"}, "leave out late"),
+        ({"cell_capacity": 5}, 'for counter="rw" alone'),
+        ({"relative_error": 1.5}, r"relative_error must be in \(0, 1\), got 1.5"),
+    ]:
+        with pytest.raises(ValueError, match=reason):
+            EcmSketch(**settings)
+    sketch = EcmSketch()
+    assert (sketch.config.width, sketch.config.depth) == (111, 3)
+    assert "3 × 111 eh" in repr(example())
+
+
+def test_hostile_sizes_are_refused_before_anything_is_made():
+    large = EcmSketch(width=1 << 22, depth=16)
+    assert len(large.to_bytes()) < 200
+    assert type(large).from_bytes(large.to_bytes()) == large
