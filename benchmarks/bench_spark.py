@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from harness import Report
-from recency import ExponentialHistogram, RandomizedWave, SumWave
+from recency import EcmSketch, ExponentialHistogram, RandomizedWave, SumWave
 from recency.spark import sketch_df
 
 ROWS = int(os.environ.get("ROWS", 20_000_000))
@@ -81,6 +81,7 @@ def jobs(spark):
         "ExponentialHistogram": lambda: sketch_df(
             users, ExponentialHistogram("1 day", unit="ms"), at="ts", value="user"
         ),
+        "EcmSketch": lambda: sketch_df(users, EcmSketch("1 day", unit="ms"), at="ts", item="user"),
         "repartition, no-op": lambda: no_op(groups.repartition("g")),
         "groups, RandomizedWave": lambda: write_nowhere(
             sketch_df(groups, RandomizedWave("1 day", 0.1, unit="ms"), at="ts", item="user", by="g")
@@ -108,6 +109,7 @@ BUDGETS = [
     ("RandomizedWave", "no-op", 1.4),
     ("SumWave", "no-op", 1.4),
     ("ExponentialHistogram", "sort, no-op", 1.3),
+    ("EcmSketch", "sort, no-op", 1.8),
     ("groups, RandomizedWave", "repartition, no-op", 2),
     ("groups, ExponentialHistogram", "repartition, no-op", 2),
     ("urls, RandomizedWave", "urls, no-op", 1.3),

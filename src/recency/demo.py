@@ -9,6 +9,7 @@ import io
 import os
 import sys
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from pyspark.sql import functions as F
 
 from recency import (
     DeterministicWave,
+    EcmSketch,
     Estimate,
     ExponentialHistogram,
     NthRecentWave,
@@ -44,6 +46,8 @@ class Flights:
 
     departed: Int64Array  # seconds since 1970, UTC
     origin: NDArray[np.str_]
+    destination: NDArray[np.str_]
+    carrier: NDArray[np.str_]
     tail_number: NDArray[np.str_]
     miles: Int64Array
     arrival_delay: NDArray[np.float64]  # minutes; NaN where the flight was diverted
@@ -85,6 +89,8 @@ def load_flights() -> Flights:
     flights = Flights(
         hour.astype(np.int64) + 60 * minutes,
         np.array([row["origin"] for row in flown]),
+        np.array([row["dest"] for row in flown]),
+        np.array([row["carrier"] for row in flown]),
         np.array([row["tailnum"] for row in flown]),
         np.array([int(row["distance"]) for row in flown]),
         np.array([float(row["arr_delay"].replace("NA", "nan")) for row in flown]),
@@ -102,6 +108,8 @@ def frame(spark: SparkSession, flights: Flights) -> DataFrame:
                 shuffled.departed.astype("datetime64[s]"), pa.timestamp("us", "UTC")
             ),
             "origin": shuffled.origin,
+            "route": np.char.add(np.char.add(shuffled.origin, "-"), shuffled.destination),
+            "carrier": shuffled.carrier,
             "tail_number": shuffled.tail_number,
             "miles": shuffled.miles,
             "arrival_delay": pa.array(shuffled.arrival_delay, mask=~landed),
@@ -146,6 +154,38 @@ def one_sketch_each(rows: DataFrame, flights: Flights) -> list[Answer]:
     nth = sketch_df(rows, NthRecentWave(unit="s"), at="departed")
     age = now - int(flights.departed[-1000])
     answers.append(Answer("seconds since the 1000th last flight left", age, nth.query(1000), nth))
+    return answers
+
+
+def busiest_routes(rows: DataFrame, flights: Flights) -> list[Answer]:
+    """Routes and airports of the last day; how alike the routes of two airlines are."""
+    now, day = int(flights.departed[-1]), 24 * HOUR
+    routes = np.char.add(np.char.add(flights.origin, "-"), flights.destination)
+    recent = flights.departed > now - day
+    prototype = EcmSketch("7 days", 0.01, unit="s")
+    answers = []
+    for column, values in (("route", routes), ("origin", flights.origin)):
+        sketch = sketch_df(rows, prototype, at="departed", item=column)
+        names, counts = np.unique(values[recent], return_counts=True)
+        for i in np.argsort(-counts)[:3]:
+            answer = sketch.query(str(names[i]), "24 hours", now)
+            answers.append(Answer(f"flights {names[i]}, 24 hours", int(counts[i]), answer, sketch))
+    products = EcmSketch("7 days", 0.01, optimize_for="inner_product", unit="s")
+    by_carrier = sketch_df(
+        rows.where("carrier in ('UA', 'B6')"), products, at="departed", item="route", by="carrier"
+    )
+    sketches: dict[str, Any] = {
+        row["carrier"]: loads(row["sketch"]) for row in by_carrier.collect()
+    }
+    counts_of = {
+        carrier: Counter(routes[recent & (flights.carrier == carrier)].tolist())
+        for carrier in sketches
+    }
+    for one, other in (("UA", "UA"), ("UA", "B6")):
+        exact = sum(n * counts_of[other][route] for route, n in counts_of[one].items())
+        answer = sketches[one].inner_product(sketches[other], "24 hours", now)
+        question = f"pairs of a {one} and a {other} flight on one route, 24 hours"
+        answers.append(Answer(question, exact, answer, sketches[one]))
     return answers
 
 
@@ -240,13 +280,16 @@ def show(spark: SparkSession, flights: Flights, folder: Path) -> list[Answer]:
     print("Asked on New Year's Eve of one sketch each, by sketch_df; rows in random order:\n")
     whole = one_sketch_each(rows, flights)
     print(table(whole))
+    print("\nRoutes, by EcmSketch; errors are relative to all flights (0.01), not to these:\n")
+    routes = busiest_routes(rows, flights)
+    print(table(routes))
     print("\nOf a table with a sketch for each airport and day, rolled up by merge_df:\n")
     stored = a_table_of_days(rows, flights, folder)
     print(table(stored))
     path = folder / "flights.png"
     picture(rows, flights, path)
     print(f"\nIntervals are certain, or at confidence 0.95. Against the window: {path}")
-    return whole + stored
+    return whole + routes + stored
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ class CertainCounts:
         lower = floats_below(self.lower.reshape(depth, -1).sum(axis=1)).max()
         upper = floats_above(self.upper.reshape(depth, -1).sum(axis=1)).min()
         middle = self.middle.sum() / depth
-        return min(max(middle, lower), upper), lower, upper
+        return float(min(max(middle, lower), upper)), float(lower), float(upper)
 
 
 @dataclass(frozen=True)
@@ -111,12 +111,16 @@ class LogCells:
         """Count events, in time order: ``cells`` has a row for each row of the sketch."""
         edges = np.full(self.log.size, cutoff)
         depth, size = cells.shape
+        width = self.log.size // depth
         keys, times = np.empty((2, depth, size), dtype=np.int64)
         are_units = bool((weights == 1).all())
         values = np.broadcast_to(np.int64(1), cells.shape) if are_units else np.empty_like(cells)
         for row, own in enumerate(cells):
-            order = stable_order(own)
-            np.take(own, order, out=keys[row])
+            first = row * width
+            order = stable_order(own - first)
+            keys[row] = np.repeat(
+                np.arange(first, first + width), np.bincount(own - first, minlength=width)
+            )
             np.take(ticks, order, out=times[row])
             if not are_units:
                 np.take(weights, order, out=values[row])

@@ -8,6 +8,7 @@ from tally_sketch import TallySketch
 
 from recency import (
     DeterministicWave,
+    EcmSketch,
     ExponentialHistogram,
     NthRecentWave,
     QuantileWave,
@@ -57,12 +58,20 @@ EXACT = {
         QuantileWave(capacity=40),
         {"at": "at", "value": "amount", "id": "event"},
     ),
+    "frequencies, sampled": (
+        EcmSketch(1500, width=5, depth=2, cell_error=0.3, counter="rw", cell_capacity=20),
+        {"at": "at", "item": "user", "weight": "amount", "id": "event"},
+    ),
     "nth": (NthRecentWave(window=1500), {"at": "at"}),
     "defined in a test": (TallySketch(scale=3), {"at": "at", "value": "amount"}),
 }
 BOUNDED = {
     "histogram": (ExponentialHistogram(window=1500), {"at": "at", "value": "amount"}),
     "wave": (DeterministicWave(window=1500), {"at": "at"}),
+    "frequencies": (
+        EcmSketch(1500, 0.3, width=30, depth=3),
+        {"at": "at", "item": "user", "weight": "amount"},
+    ),
 }
 PARTITIONS = [1, 2, 7]
 
@@ -104,9 +113,10 @@ def test_bounded_sketches_keep_the_error_asked_for(frame, events, name, partitio
 def assert_sums_hold(sketch, events, columns):
     used = events.select(sorted(set(columns.values()))).drop_null()
     at = used["at"].to_numpy()
-    values = used[columns["value"]].to_numpy() if "value" in columns else np.ones(at.size)
+    amounts = columns.get("value", columns.get("weight"))
+    values = used[amounts].to_numpy() if amounts else np.ones(at.size)
     for window in (1, 20, 300, 1500):
-        answer = sketch.query(window)
+        answer = sketch.total(window) if "item" in columns else sketch.query(window)
         truth = values[at > at.max() - window].sum()
         assert answer.lower <= truth <= answer.upper
         assert abs(float(answer) - truth) <= sketch.guarantee * truth

@@ -61,6 +61,8 @@ def stable_order(keys: Int64Array) -> NDArray[np.intp]:
     are sorted sixteen bits at a time, lowest first.
     """
     top = int(keys.max(initial=0))
+    if top <= 0xFF:
+        return np.argsort(keys.astype(np.uint8), kind="stable")
     order = np.argsort((keys & 0xFFFF).astype(np.uint16), kind="stable")
     shift = 16
     while top >> shift:
