@@ -1,7 +1,8 @@
 """What does a sketch cost beside the pass over the data that it needs anyway?
 
 Times are ratios to a pass that only counts rows (``mapInArrow``, so that rows cross into Python),
-all in one run, in turns, best of several. ``ROWS`` in the environment makes it smaller.
+all in one run, in turns, best of several. ``ROWS`` in the environment makes it smaller; arguments
+name the only jobs to run, and then no results are written.
 """
 
 import os
@@ -133,6 +134,8 @@ def main():
     grown = 0
     for _ in range(ROUNDS):
         for name, job in jobs(spark).items():
+            if len(sys.argv) > 1 and name not in sys.argv[1:]:
+                continue
             before = driver_bytes()
             start = time.perf_counter()
             job()
@@ -143,9 +146,11 @@ def main():
     for name, took in best.items():
         report.add(f"{name}, {ROWS / 1e6:g} M rows", took, "s")
     for name, base, most in BUDGETS:
-        report.add(f"{name} / {base}", best[name] / best[base], "×", at_most=most)
+        if name in best and base in best:
+            report.add(f"{name} / {base}", best[name] / best[base], "×", at_most=most)
     report.add("driver memory that grouped jobs added, at most", grown / 1e6, "MB", at_most=10)
-    report.write()
+    if len(sys.argv) == 1:
+        report.write()
     spark.stop()
 
 

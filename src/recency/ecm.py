@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from recency.core import counter_states, geometry, sample_states, validate
 from recency.core.arrays import INT64_MAX, Int64Array, UInt64Array, exact_sum, is_sorted
 from recency.core.codec import RecordReader, RecordWriter, corrupt
 from recency.core.counter_states import CounterStates
-from recency.core.hashing import check_one, hash_integers, hash_items, hash_rows, is_one, xxh64
+from recency.core.hashing import check_one, hash_events, hash_items, is_one, xxh64
 from recency.core.level_sample import LevelSample
 from recency.core.rank_log import EXPONENTIAL, WAVE, RankLog, Rule, tightness_for_tree
 from recency.core.sample_states import NumberCodec, SampleStates
@@ -257,26 +258,14 @@ class EcmSketch(OrderedSketch):
         if id is not None and not self._is_sampled:
             raise TypeError('id must be left out: it makes coins, for counter="rw"')
 
-    def _check_total(self, added: int) -> None:
-        if self._total + added > INT64_MAX:
-            raise ValueError(f"total must stay within int64, got {self._total} + {added}")
-
     def _advance(self, tick: int, added: int, late: int) -> None:
-        self._latest = tick if self._latest is None else max(self._latest, tick)
-        self._total += added
-        self._late_count += late
-        self._settled, self._last_counts = False, None
+        super()._advance(tick, added, late)
+        self._last_counts = None
 
     def _buffer_rows(self) -> None:
-        """Work off single updates, in runs that have ids or have none."""
         rows, self._rows = self._rows, []
-        begin = 0
-        while begin < len(rows):
-            has_id = rows[begin][3] is not None
-            end = begin
-            while end < len(rows) and (rows[end][3] is not None) == has_id:
-                end += 1
-            items, ticks, weights, ids = zip(*rows[begin:end], strict=True)
+        for has_id, run in groupby(rows, key=lambda row: row[3] is not None):
+            items, ticks, weights, ids = zip(*run, strict=True)
             seed = self.config.seed
             self._buffer(
                 hash_items(list(items), seed),
@@ -284,7 +273,6 @@ class EcmSketch(OrderedSketch):
                 np.array(weights, dtype=np.int64),
                 hash_items(list(ids), seed, "id") if has_id else None,
             )
-            begin = end
 
     def _buffer(
         self, hashes: UInt64Array, ticks: Int64Array, weights: Int64Array, coins: UInt64Array | None
@@ -294,11 +282,9 @@ class EcmSketch(OrderedSketch):
         columns = [hashes.view(np.int64), ticks, weights]
         if self._is_sampled:
             if coins is None:
-                index = np.arange(self._index, self._index + size)
-                seed = int(hash_integers(np.array([self._stream]), self.config.seed)[0])
                 bits = np.ascontiguousarray(hashes).view(np.int64)
-                coins = hash_rows(seed, index, bits, np.ascontiguousarray(ticks))
-            self._index += size
+                coins = hash_events(self.config.seed, self._stream, self._index, bits, ticks)
+            self._index = min(self._index + size, INT64_MAX)
             columns.append(np.broadcast_to(coins, size).view(np.int64))
         if not weights.all():
             counted = np.flatnonzero(weights)

@@ -9,6 +9,7 @@ instead of averaging out.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,7 +23,14 @@ from recency.core.arrays import (
     UInt64Array,
     nth_of_its_kind,
 )
-from recency.core.hashing import check_one, hash_integers, hash_items, hash_rows, is_one
+from recency.core.hashing import (
+    check_one,
+    hash_events,
+    hash_integers,
+    hash_items,
+    hash_rows,
+    is_one,
+)
 from recency.core.level_sample import Columns
 from recency.core.sample_states import ColumnCodec, NumberCodec, SampleStates
 from recency.sample_sketch import SampleSketch
@@ -118,9 +126,7 @@ class EventSketch(SampleSketch):
         size = values.size
         bits = values.view(np.int64)
         if coins is None:
-            index = (np.arange(size).view(np.uint64) + np.uint64(self._index)).view(np.int64)
-            seed = int(hash_integers(np.array([self._stream]), self.config.seed)[0])
-            coins = hash_rows(seed, index, bits, np.ascontiguousarray(ticks))
+            coins = hash_events(self.config.seed, self._stream, self._index, bits, ticks)
         newest = int(ticks.max())
         self._index = min(self._index + size, _MOST_INDEX)
         kept = self._counts(values)
@@ -162,18 +168,11 @@ class EventSketch(SampleSketch):
         return (columns[2].view(np.float64),)
 
     def _buffer_rows(self) -> None:
-        """Work off single updates in runs that have ids, or have none."""
         rows, self._rows = self._rows, []
-        begin = 0
-        while begin < len(rows):
-            has_id = rows[begin][2] is not None
-            end = begin
-            while end < len(rows) and (rows[end][2] is not None) == has_id:
-                end += 1
-            values, ticks, ids = zip(*rows[begin:end], strict=True)
+        for has_id, run in groupby(rows, key=lambda row: row[2] is not None):
+            values, ticks, ids = zip(*run, strict=True)
             coins = hash_items(list(ids), self.config.seed, "id") if has_id else None
             self._buffer(np.array(values) + 0.0, np.array(ticks, dtype=np.int64), coins)
-            begin = end
 
     def __repr__(self) -> str:
         """Class, guarantee, window, what was seen, bytes."""

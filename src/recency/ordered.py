@@ -14,10 +14,12 @@ from recency.windowed import Time, WindowedSketch
 
 
 class OrderedSketch(WindowedSketch):
-    """A sketch whose configuration has ``by`` (time or count) and ``late`` (raise or clamp)."""
+    """A sketch of a total; its configuration has ``by`` and ``late``."""
 
     needs_order = True
+    _total: int
     _late_count: int
+    _settled: bool
 
     @property
     def late_count(self) -> int:
@@ -72,6 +74,17 @@ class OrderedSketch(WindowedSketch):
                 f"at must not be before the latest time seen ({self._latest}), got {tick}; "
                 'late="clamp" counts such events at the latest time'
             )
+
+    def _check_total(self, added: int) -> None:
+        if self._total + added > INT64_MAX:
+            raise ValueError(f"total must stay within int64, got {self._total} + {added}")
+
+    def _advance(self, tick: int, added: int, late: int) -> None:
+        """Take note of updates that were checked."""
+        self._latest = tick if self._latest is None else max(self._latest, tick)
+        self._total += added
+        self._late_count += late
+        self._settled = False
 
     def _since(self, window: Any, now: Any) -> int:
         if now is not None and self.config.by == "count":

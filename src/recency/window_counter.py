@@ -129,15 +129,8 @@ class WindowCounter(OrderedSketch):
             self._advance(newest, total, late)
             self._work_in(ticks, values)
 
-    def _check_total(self, added: int) -> None:
-        if self._total + added > INT64_MAX:
-            raise ValueError(f"total must stay within int64, got {self._total} + {added}")
-
     def _advance(self, tick: int, added: int, late: int) -> None:
-        self._latest = tick if self._latest is None else max(self._latest, tick)
-        self._total += added
-        self._late_count += late
-        self._settled = False
+        super()._advance(tick, added, late)
         if self._pending.size >= self._flush_size():
             self._work_in(*self._pending.take())
 

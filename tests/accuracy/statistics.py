@@ -17,3 +17,10 @@ def most_failures(trials, p, false_alarm):
         )
         tail -= math.exp(log_term)
     return k
+
+
+def assert_rare(failures, trials, doubt, false_alarm=1e-6):
+    """No kind of failure is more frequent than a true probability of ``doubt`` allows."""
+    allowed = most_failures(trials, doubt, false_alarm / len(failures))
+    worst = max(failures, key=failures.get)
+    assert failures[worst] <= allowed, (worst, failures[worst] / trials, doubt)

@@ -5,10 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from accuracy.statistics import most_failures
+from accuracy.statistics import assert_rare
 from recency import EcmSketch, merge_all
 
-FALSE_ALARM = 1e-6
 SIZE = 6_000
 WINDOWS = (50, 700, 3_000, SIZE)
 ITEMS = (1, 2, 3, 10, 200, 10**6)  # the last is never seen
@@ -35,12 +34,6 @@ def built(sketch, stream, parts):
 def counts(stream, window):
     items, _, weights = (column[-window:] for column in stream)
     return np.bincount(items, weights, 5_000)
-
-
-def assert_rare(failures, trials, doubt):
-    allowed = most_failures(trials, doubt, FALSE_ALARM / len(failures))
-    worst = max(failures, key=failures.get)
-    assert failures[worst] <= allowed, (worst, failures[worst] / trials, doubt)
 
 
 @pytest.mark.parametrize("parts", [1, 4])

@@ -9,10 +9,8 @@ import math
 import numpy as np
 import pytest
 
-from accuracy.statistics import most_failures
+from accuracy.statistics import assert_rare
 from recency import QuantileWave, RandomizedWave, SumWave, merge_all
-
-FALSE_ALARM = 1e-6
 
 
 def window_sizes(capacity, largest):
@@ -20,12 +18,6 @@ def window_sizes(capacity, largest):
     just_above = [capacity - 1, capacity, capacity + 1, capacity * 9 // 8, capacity * 5 // 4]
     doubling = [int(capacity * 2 ** (step / 4)) for step in range(2, 60)]
     return sorted({w for w in [1, *just_above, *doubling] if 1 <= w <= largest})
-
-
-def assert_rare(failures, trials, doubt):
-    allowed = most_failures(trials, doubt, FALSE_ALARM / len(failures))
-    worst = max(failures, key=failures.get)
-    assert failures[worst] <= allowed, (worst, failures[worst] / trials, doubt)
 
 
 @pytest.mark.parametrize("doubt", [0.05, 0.01])

@@ -94,6 +94,15 @@ def hash_rows(seed: int | UInt64Array, *columns: Int64Array) -> UInt64Array:
     return out
 
 
+def hash_events(
+    seed: int, stream: int, index: int, bits: Int64Array, ticks: Int64Array
+) -> UInt64Array:
+    """Coins of events: of the stream, their running index in it from ``index`` on, value, time."""
+    position = (np.arange(ticks.size).view(np.uint64) + np.uint64(index)).view(np.int64)
+    stream_seed = int(hash_integers(np.array([stream]), seed)[0])
+    return hash_rows(stream_seed, position, bits, np.ascontiguousarray(ticks))
+
+
 def hash_items(items: Any, seed: int, name: str = "item") -> UInt64Array:
     """Seeded hash of items: integers (within int64), strings, bytes; one, or a column of them."""
     if is_one(items):
