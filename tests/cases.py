@@ -172,6 +172,7 @@ def _window_cases(cls):
         exact=_window_sum(60),
         stream=_ordered_stream(1000),
         most_bytes=500,
+        mutations=4000,
         **by_time,
     )
     yield SketchCase(
@@ -202,6 +203,7 @@ def _window_cases(cls):
         exact=_window_sum(10_000),
         stream=_ordered_stream(3),
         most_bytes=600,
+        mutations=4000,
         **{**by_time, "varied": varied(None)},
     )
     yield SketchCase(
@@ -219,6 +221,7 @@ def _window_cases(cls):
         fixed=dict.fromkeys(["late", "unit"], 'by="count" has no clock'),
         bad_updates=_BAD_COUNT_UPDATES,
         most_bytes=200,
+        mutations=4000,
         in_order=True,
         certain=True,
         time=None,
@@ -336,6 +339,7 @@ def _randomized_cases():
             "keep_items": make,
         },
         **{**common, "most_bytes": 8000},
+        mutations=4000,
     )
 
 
@@ -380,6 +384,7 @@ def _event_case(name, make, settings, values, exact, questions, bad_values, ids,
         varied=_varied(make, window=61, confidence=0.9, capacity=9, seed=1, unit="s", **settings),
         bad_updates=bad,
         most_bytes=6000,
+        mutations=12_000 if ids else 4000,
         exceptions=exceptions,
         **other,
     )
@@ -556,8 +561,8 @@ def _ecm_cases():
             most_bytes=4_000,
             in_order=True,
             needs={"item": 1},
-            examples=40,
-            mutations=6_000,
+            examples=25,
+            mutations=3_000,
         )
 
     yield SketchCase(
@@ -592,8 +597,8 @@ def _ecm_cases():
         in_order=True,
         needs={"item": 1},
         time=None,
-        examples=40,
-        mutations=3_000,
+        examples=25,
+        mutations=1_500,
         exceptions=_MERGING_BY_COUNT,
     )
     for ids in (True, False):
@@ -621,8 +626,8 @@ def _ecm_cases():
             ],
             most_bytes=8_000,
             needs={"item": 1},
-            examples=40,
-            mutations=6_000,
+            examples=25,
+            mutations=3_000,
             exceptions={}
             if ids
             else {

@@ -188,7 +188,7 @@ class EcmSketch(OrderedSketch):
         self._pending = Pending(columns=4 if self._is_sampled else 3)
         self._rows: list[tuple[Any, int, int, Any]] = []
         self._settled = True
-        self._last_counts: tuple[int, Counts] | None = None
+        self._last: tuple[int, LogCells | SampleCells, Counts] | None = None
 
     @property
     def _is_sampled(self) -> bool:
@@ -257,10 +257,6 @@ class EcmSketch(OrderedSketch):
     def _check_id(self, id: Any) -> None:
         if id is not None and not self._is_sampled:
             raise TypeError('id must be left out: it makes coins, for counter="rw"')
-
-    def _advance(self, tick: int, added: int, late: int) -> None:
-        super()._advance(tick, added, late)
-        self._last_counts = None
 
     def _buffer_rows(self) -> None:
         rows, self._rows = self._rows, []
@@ -389,7 +385,7 @@ class EcmSketch(OrderedSketch):
         product = config.optimize_for == "inner_product"
         counters = geometry.counters_in_doubt(config.width, config.depth, product)
         doubt = 1 - config.confidence
-        left = max(doubt - in_rows, doubt / 2)  # the latter if another depth was chosen
+        left = doubt - in_rows if doubt > in_rows else doubt / 2  # if another depth was chosen
         return in_rows + left, left / counters
 
     def query(self, item: Any, window: Duration | None = None, now: Time | None = None) -> Estimate:
@@ -413,8 +409,7 @@ class EcmSketch(OrderedSketch):
         hashes = hash_items(items, self.config.seed, "items")
         counts = self._counts(since)
         if counts is None:
-            zeros = np.zeros(hashes.size)
-            return Estimate(zeros, zeros, zeros)
+            return Estimate(*np.zeros((3, hashes.size)))
         doubt, cell_doubt = self._doubts()
         cells = self._cells_of(hashes)
         lower, upper = counts.bounds(cells, cell_doubt)
@@ -456,8 +451,8 @@ class EcmSketch(OrderedSketch):
             (a * b).sum(axis=1).min() for a, b in zip(my_bounds, their_bounds, strict=True)
         )
         middle = (mine.middle[cells] * theirs.middle[cells]).sum(axis=1).min()
-        most = math.prod(each.total(depth, cell_doubt)[2] for each in (mine, theirs))
-        upper = float(min(high * (1 + _ROUNDING), most))
+        most = _outward(math.prod(each.total(depth, cell_doubt)[2] for each in (mine, theirs)))
+        upper = min(_outward(float(high)), most)
         lower = float(min(self._without_others(np.array(low), most), upper))
         is_certain = upper == 0 and not self._is_sampled
         value = float(np.clip(middle, lower, upper))
@@ -482,16 +477,18 @@ class EcmSketch(OrderedSketch):
         """What each cell counts in (now − window, now]: an array of ``depth`` × ``width``."""
         counts = self._counts(self._since(window, now))
         shape = self.config.depth, self.config.width
-        return np.zeros(shape) if counts is None else counts.middle[: self._size].reshape(shape)
+        if counts is None:
+            return np.zeros(shape)
+        return counts.middle[: self._size].reshape(shape).copy()
 
     def _counts(self, since: int) -> Counts | None:
         """What the cells count; kept for the next question about the same window."""
         cells = self._settled_cells()
         if cells is None:
             return None
-        if self._last_counts is None or self._last_counts[0] != since:
-            self._last_counts = since, cells.counts(since)
-        return self._last_counts[1]
+        if self._last is None or self._last[:2] != (since, cells):
+            self._last = since, cells, cells.counts(since)
+        return self._last[2]
 
     def _settled_cells(self) -> LogCells | SampleCells | None:
         self._settle()
@@ -550,7 +547,8 @@ class EcmSketch(OrderedSketch):
             assert cells_of_one is not None
             merged._cells = cells_of_one.expired(merged._edge())
         else:
-            merged._tightness = sketches[0]._tightness
+            tightness = [sketch._tightness for sketch in sketches if sketch._tightness]
+            merged._tightness = max(tightness, default=None)
         return merged
 
     def _finish(self, prototype: Self) -> None:
@@ -560,6 +558,11 @@ class EcmSketch(OrderedSketch):
             self._cells = self._cells.loosened(self.config.cell_error, self._edge())
 
     # --- bytes ---
+
+    @classmethod
+    def _always_written(cls, settings: dict[str, Any]) -> Sequence[str]:
+        sampled = ["cell_capacity"] if settings.get("counter") == "rw" else []
+        return ["width", "depth", "cell_error", *sampled]
 
     @classmethod
     def _write(cls, sketches: Sequence[Self], writer: RecordWriter) -> None:
@@ -667,10 +670,14 @@ class EcmSketch(OrderedSketch):
             corrupt(cls.__name__, "a weight at a level that is not its own")
         index, totals = states.extra[1:]
         present = np.bincount(states.sample.keys // (size + 1), weights, reader.size)
-        if (totals[~states.seen] > 0).any() or (present > totals * (size + 1.0)).any():
+        if (totals[~states.seen] > 0).any() or (present > totals * (config.depth + 1.0)).any():
             corrupt(cls.__name__, "more was sampled than was seen")
-        if ((totals > 0) & (index < 1)).any():
-            corrupt(cls.__name__, "a total without events")
+        if ((totals > 0) & (index < 1)).any() or (index[~states.seen] > 0).any():
+            corrupt(cls.__name__, "events that were not seen, or none that were")
+        if config.by == "count" and (
+            (states.latest[states.seen] < 1).any() or (states.sample.times < 1).any()
+        ):
+            corrupt(cls.__name__, "positions out of range")
         samples = states.sample.split(reader.size, keys=size + 1)
         sketches = []
         for i, (sample, seen) in enumerate(zip(samples, states.seen.tolist(), strict=True)):
@@ -684,3 +691,8 @@ class EcmSketch(OrderedSketch):
                 sketch._cells = SampleCells(sample, size)
             sketches.append(sketch)
         return sketches
+
+
+def _outward(x: float) -> float:
+    """An upper bound that went through floating point: whole numbers are exact up to 2⁵³."""
+    return x if x < 2.0**53 else x * (1 + _ROUNDING)

@@ -70,10 +70,10 @@ class CertainCounts:
 class SampledCounts:
     """Counts of samples: a sum that is certain, and n events that stand for ``scale`` each."""
 
-    certain: FloatArray
+    certain: Int64Array
     sampled: Int64Array
     scale: FloatArray  # 0 where all events are present
-    present: FloatArray  # what can be seen, so the truth is not less
+    present: Int64Array  # what can be seen, so the truth is not less
 
     @property
     def middle(self) -> FloatArray:
@@ -85,11 +85,13 @@ class SampledCounts:
         """Poisson intervals for the events that were sampled."""
         numbers, which = np.unique(self.sampled[cells], return_inverse=True)
         intervals = np.array([count_interval(int(n), 1 - doubt) for n in numbers])
-        lower, upper = (
-            self.certain[cells] + intervals[which.reshape(cells.shape), end] * self.scale[cells]
-            for end in (0, 1)
+        low, high = (
+            intervals[which.reshape(cells.shape), end] * self.scale[cells] for end in (0, 1)
         )
-        return np.maximum(lower, self.present[cells]), np.maximum(upper, self.present[cells])
+        return (
+            np.maximum(floats_below(self.certain[cells]) + low, floats_below(self.present[cells])),
+            np.maximum(floats_above(self.certain[cells]) + high, floats_above(self.present[cells])),
+        )
 
     def total(self, depth: int, doubt: float) -> tuple[float, float, float]:
         """It has a sample of its own, the last."""
@@ -235,10 +237,10 @@ class SampleCells:
         large = in_sample & (is_exact[keys] | (weights >= scale[keys]))
         small = in_sample & ~large
         return SampledCounts(
-            np.bincount(keys[large], weights[large], size).astype(np.float64),
+            _sums(keys[large], weights[large], size),
             np.bincount(keys[small], minlength=size),
             np.where(is_exact, 0.0, scale),
-            np.bincount(keys, weights, size).astype(np.float64),
+            _sums(keys, weights, size),
         )
 
     @classmethod
@@ -256,3 +258,10 @@ def _flat(values: Int64Array) -> Int64Array:
     if values.strides == (0, 0):
         return np.broadcast_to(values.flat[0], values.size)
     return values.ravel()
+
+
+def _sums(keys: Int64Array, weights: FloatArray, size: int) -> Int64Array:
+    """Sums of whole numbers, exact, and so the same in any order."""
+    sums = np.zeros(size, dtype=np.int64)
+    np.add.at(sums, keys, weights.astype(np.int64))
+    return sums

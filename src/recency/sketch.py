@@ -108,6 +108,11 @@ class Sketch(ABC):
     def _read(cls, prototype: Self, reader: RecordReader) -> list[Self]:
         """Sketches like the empty ``prototype``, one for each record."""
 
+    @classmethod
+    def _always_written(cls, settings: dict[str, Any]) -> Sequence[str]:
+        """Settings that may be None in the constructor, but never are in a configuration."""
+        return ("capacity",)
+
     # --- the same for all ---
 
     @property
@@ -292,8 +297,9 @@ def _prototype(cls: type[Sketch], values: list[codec.Scalar]) -> Sketch:
     if len(names) != len(values):
         codec.corrupt(cls.__name__, f"expected {len(names)} settings, got {len(values)}")
     settings = dict(zip(names, values, strict=True))
-    if settings.get("capacity", 1) is None:  # it is always written, so that nobody computes it
-        codec.corrupt(cls.__name__, "no capacity")
+    for name in cls._always_written(settings):
+        if settings.get(name, 1) is None:  # it would be computed, at length for hostile bytes
+            codec.corrupt(cls.__name__, f"no {name}")
     try:
         return cls(**settings)
     except (TypeError, ValueError) as error:

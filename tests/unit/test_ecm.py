@@ -1,9 +1,11 @@
 import math
+from dataclasses import astuple, fields
 
 import numpy as np
 import pytest
 
-from recency import EcmSketch, Estimate, IncompatibleSketchError, merge_all
+from recency import CorruptSketchError, EcmSketch, Estimate, IncompatibleSketchError, merge_all
+from recency.core import codec
 from recency.core.hashing import hash_integers
 
 COUNTERS = ["eh", "dw", "rw"]
@@ -154,3 +156,74 @@ def test_hostile_sizes_are_refused_before_anything_is_made():
     large = EcmSketch(width=1 << 22, depth=16)
     assert len(large.to_bytes()) < 200
     assert type(large).from_bytes(large.to_bytes()) == large
+
+
+@pytest.mark.parametrize("optimize_for", ["point", "inner_product"])
+@pytest.mark.parametrize("confidence", [0.9, 0.935, 0.94, 0.95, 0.98, 0.99])
+def test_samples_keep_the_confidence_that_was_asked_for(confidence, optimize_for):
+    sketch = EcmSketch(10, 0.3, confidence, "rw", optimize_for)
+    sketch.update(1, at=1)
+    assert sketch.query(1).confidence >= confidence - 1e-12
+    assert sketch.self_join().confidence >= confidence - 1e-12
+    assert sketch.guarantee <= 0.3
+
+
+@pytest.mark.parametrize("counter", COUNTERS)
+def test_what_is_handed_out_is_the_caller_s(counter):
+    sketch = example(counter=counter)
+    before = sketch.query("a"), sketch.self_join()
+    sketch.counters()[:] = 0
+    sketch.query_many(["a"]).value[:] = 0
+    assert (sketch.query("a"), sketch.self_join()) == before
+    empty = EcmSketch(counter=counter).query_many(["a", "b"])
+    empty.value[:] = 5
+    assert not empty.upper.any()
+
+
+def test_sampled_sums_are_exact_in_any_order():
+    sketch = EcmSketch(100, counter="rw", cell_capacity=100, width=2, depth=2, cell_error=0.1)
+    for weight in [2**53] + [1] * 5:
+        sketch.update(5, at=1, weight=weight)
+    again = type(sketch).from_bytes(sketch.to_bytes())
+    assert again.total() == sketch.total()
+    assert sketch.total().lower <= 2**53 + 5 <= sketch.total().upper
+
+
+@pytest.mark.parametrize("weight", range(2**27 + 1, 2**27 + 60, 2))
+def test_upper_bounds_of_products_are_certain_beyond_two_to_the_53(weight):
+    sketch = EcmSketch(10, width=8, depth=1, cell_error=0.1)
+    sketch.update(5, at=1, weight=weight)
+    assert int(sketch.self_join().upper) >= weight**2
+
+
+def test_zeros_merge_in_any_order():
+    prototype = EcmSketch(10, 0.3)
+    loose, tight = prototype.empty_like(), prototype.empty_like(merge_levels=3)
+    for sketch in (loose, tight):
+        sketch.update(1, at=1, weight=0)
+    assert merge_all([loose, tight]) == merge_all([tight, loose])
+
+
+def test_a_finished_sketch_answers_as_its_bytes_do():
+    prototype = EcmSketch(10**6, 0.3)
+    sketch = prototype.empty_like(merge_levels=4)
+    sketch.update_many([1] * 20_000, at=range(20_000))
+    sketch.query(1, 777)
+    sketch._finish(prototype)
+    assert sketch.query(1, 777) == EcmSketch.from_bytes(sketch.to_bytes()).query(1, 777)
+
+
+def test_bytes_without_a_geometry_are_refused_at_once():
+    for counter in COUNTERS:
+        sketch = EcmSketch(10, 0.3, counter=counter)
+        values = list(astuple(sketch.config))
+        for name in ("width", "depth", "cell_error", "cell_capacity"):
+            place = [field.name for field in fields(sketch.config)].index(name)
+            if values[place] is None:
+                continue
+            config = codec.encode_config([*values[:place], None, *values[place + 1 :]])
+            writer = codec.RecordWriter(1)
+            writer.scalar(np.zeros(1, dtype=np.uint64))
+            frame = codec.encode_many(EcmSketch.family, config, writer)[0]
+            with pytest.raises(CorruptSketchError, match=f"no {name}"):
+                EcmSketch.from_bytes(frame)

@@ -21,6 +21,7 @@ largest, as setting their derivatives to zero shows, where
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 
 from recency.core.sizing import capacity_for_count
 
@@ -42,15 +43,14 @@ def choose(relative_error: float, confidence: float, sampled: bool, product: boo
     depth = max(1, math.ceil(math.log(1 / doubt)))
     if not sampled:
         return Geometry(width, depth, cell_error, None)
-    # Fewer rows leave less doubt to the samples, which then must be larger.
-    sizes = {}
-    for rows in range(depth, depth + 8):
-        left = doubt - math.exp(-rows)
-        if left > 0:
-            share = left / counters_in_doubt(width, rows, product)
-            sizes[rows] = capacity_for_count(cell_error, share)
-    depth = min(sizes, key=lambda rows: rows * sizes[rows])
-    return Geometry(width, depth, cell_error, sizes[depth])
+    # Fewer rows leave less doubt to the samples, which then must be larger, in proportion to z².
+    shares = {
+        rows: (doubt - math.exp(-rows)) / counters_in_doubt(width, rows, product)
+        for rows in range(depth, depth + 8)
+        if doubt > math.exp(-rows)
+    }
+    depth = min(shares, key=lambda rows: rows * NormalDist().inv_cdf(shares[rows] / 2) ** 2)
+    return Geometry(width, depth, cell_error, capacity_for_count(cell_error, shares[depth]))
 
 
 def counters_in_doubt(width: int, depth: int, product: bool) -> int:
@@ -68,6 +68,8 @@ def split(relative_error: float, sampled: bool, product: bool) -> tuple[float, i
     else:
         u = math.sqrt(whole)
     rest = whole / u ** (2 if product else 1) - 1
+    if not (u > 1 and rest > 1e-12):
+        raise ValueError(f"relative_error must be larger, got {relative_error}")
     return u - 1, math.ceil(math.e / rest)
 
 
