@@ -312,6 +312,7 @@ def _randomized_cases():
         events=_any_order(item=st.integers(0, 40)),
         stream=_sample_stream(lambda rng, size: {"item": rng.integers(0, size + 1, size)}),
         varied=varied,
+        mutations=10_000,
         **common,
     )
 
@@ -384,7 +385,7 @@ def _event_case(name, make, settings, values, exact, questions, bad_values, ids,
         varied=_varied(make, window=61, confidence=0.9, capacity=9, seed=1, unit="s", **settings),
         bad_updates=bad,
         most_bytes=6000,
-        mutations=12_000 if ids else 4000,
+        mutations=6000 if ids else 2000,
         exceptions=exceptions,
         **other,
     )

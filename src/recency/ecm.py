@@ -30,7 +30,7 @@ _LEAST_FLUSH = 1 << 18  # a kernel call looks at all cells: spread it over many 
 _LARGEST_BATCH = 1 << 19  # events: bounds the memory that one kernel call takes
 _ROWS = 4096  # single updates that wait as they came
 _MOST_WEIGHT = 2**53  # of sampled events, which are floats
-_MOST_CELLS = 1 << 26
+_MOST_CELLS = 1 << 20
 _LEVELS = (0, 116)  # of events with weights from 1 to 2⁵³
 _ROUNDING = 1e-12  # outward slack on bounds that went through floating point
 
