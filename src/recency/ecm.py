@@ -26,7 +26,7 @@ from recency.timeunit import UNITS, to_duration
 from recency.windowed import Duration, Time
 
 _RULES: dict[str, Rule] = {"eh": EXPONENTIAL, "dw": WAVE}
-_LEAST_FLUSH = 1 << 18  # a kernel call looks at all cells: spread it over many events
+_LEAST_FLUSH = 1 << 19  # a kernel call looks at all cells: spread it over many events
 _LARGEST_BATCH = 1 << 19  # events: bounds the memory that one kernel call takes
 _ROWS = 4096  # single updates that wait as they came
 _MOST_WEIGHT = 2**53  # of sampled events, which are floats

@@ -114,26 +114,28 @@ class LogCells:
         edges = np.full(self.log.size, cutoff)
         depth, size = cells.shape
         width = self.log.size // depth
-        keys, times = np.empty((2, depth, size), dtype=np.int64)
-        are_units = bool((weights == 1).all())
-        values = np.broadcast_to(np.int64(1), cells.shape) if are_units else np.empty_like(cells)
+        orders, counts = [], np.empty((depth, width), dtype=np.int64)
         for row, own in enumerate(cells):
-            first = row * width
-            order = stable_order(own - first)
-            keys[row] = np.repeat(
-                np.arange(first, first + width), np.bincount(own - first, minlength=width)
-            )
-            np.take(ticks, order, out=times[row])
-            if not are_units:
-                np.take(weights, order, out=values[row])
+            local = own - row * width
+            orders.append(stable_order(local))
+            counts[row] = np.bincount(local, minlength=width)
+        counts = counts.ravel()
+        if (weights == 1).all() and (ticks[1:] > ticks[:-1]).all():
+
+            def times_of(places: Int64Array) -> Int64Array:
+                cuts = np.searchsorted(places, np.arange(0, cells.size, size))
+                parts = zip(orders, np.split(places, cuts[1:]), strict=True)
+                return np.concatenate([ticks[order[part % size]] for order, part in parts])
+
+            return replace(self, log=self.log.append_units(counts, times_of, edges))
+        keys = np.repeat(np.arange(self.log.size), counts).reshape(cells.shape)
         # All rows in one call, unless their sums together do not fit.
         together = depth if exact_sum(weights) <= INT64_MAX // depth else 1
         log = self.log
         for row in range(0, depth, together):
             rows = slice(row, row + together)
-            log = log.append_sorted(
-                keys[rows].ravel(), times[rows].ravel(), _flat(values[rows]), edges
-            )
+            order = np.concatenate(orders[rows])
+            log = log.append_sorted(keys[rows].ravel(), ticks[order], weights[order], edges)
         return replace(self, log=log)
 
     def expired(self, cutoff: int) -> "LogCells":
@@ -251,13 +253,6 @@ class SampleCells:
         edges = np.full(cells[0].size + 1, cutoff)
         sample = LevelSample.merge([each.sample for each in cells], edges)
         return replace(cells[0], sample=sample)
-
-
-def _flat(values: Int64Array) -> Int64Array:
-    """``ravel`` that does not copy one number so many times."""
-    if values.strides == (0, 0):
-        return np.broadcast_to(values.flat[0], values.size)
-    return values.ravel()
 
 
 def _sums(keys: Int64Array, weights: FloatArray, size: int) -> Int64Array:

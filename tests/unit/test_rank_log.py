@@ -110,6 +110,28 @@ def test_many_keys_in_one_call_are_as_many_logs(data, rule):
     assert back.ranks.tolist() == together.ranks.tolist()
 
 
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32), rule=st.sampled_from([EXPONENTIAL, WAVE]), gap=st.booleans())
+def test_units_at_different_times_are_appended_as_any_others(seed, rule, gap):
+    rng = np.random.default_rng(seed)
+    keys = 4
+    slow = fast = RankLog.empty(rule, np.full(keys, int(rng.integers(2, 6))))
+    end = 0
+    for size in rng.integers(1, 600, 4):
+        owner = np.sort(rng.choice(keys, size, p=[0.8, 0.15, 0.05, 0.0]))
+        # Without the gap a batch may begin at the time of an item that is there already.
+        times = np.concatenate(
+            [end + gap + np.arange(count) for count in np.bincount(owner, minlength=keys)]
+        )
+        end = int(times.max())
+        cutoff = cutoffs(np.full(keys, end), 300)
+        slow = slow.append(owner, times, np.ones(size, dtype=np.int64), cutoff)
+        counts = np.bincount(owner, minlength=keys)
+        fast = fast.append_units(counts, times.__getitem__, cutoff)
+        for name in ("totals", "starts", "times", "ranks", "values"):
+            assert getattr(fast, name).tolist() == getattr(slow, name).tolist()
+
+
 def test_merging_keyed_logs_is_merging_each_key():
     rng = np.random.default_rng(0)
     cutoff = cutoffs(column(999, 999, 999), 300)

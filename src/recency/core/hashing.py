@@ -9,6 +9,7 @@ integer, its decimal string, and the bytes of that are different items.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from itertools import count, repeat
 from typing import Any
 
@@ -27,7 +28,7 @@ _START = np.uint64((0x27D4EB2F165667C5 + 8) & (2**64 - 1))  # the fifth prime, a
 _SPARK_SEED = 42
 _MASK = 2**64 - 1
 _STRINGS, _BYTES = 1, 2  # seeds of MurmurHash3
-_BLOCK = 1 << 13  # rows per pass: temporaries that stay in the cache
+_BLOCK = 1 << 14  # rows per pass: temporaries that stay in the cache
 
 
 def xxh64(x: UInt64Array, seed: int | UInt64Array) -> UInt64Array:
@@ -74,6 +75,7 @@ def hash_integers(x: Int64Array, seed: int) -> UInt64Array:
     return xxh64(x.view(np.uint64), _mixed_seed(seed))
 
 
+@lru_cache(maxsize=64)
 def _mixed_seed(seed: int) -> int:
     return int(xxh64(np.array([seed & _MASK], dtype=np.uint64), _SPARK_SEED)[0])
 

@@ -45,7 +45,7 @@ expired one has a level at least its own. What is left has falling levels: at mo
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Protocol
@@ -321,21 +321,68 @@ class RankLog:
         touched = keys[key_row]
         before_key = running[key_row] - values[key_row]
         added = np.append(before_key[1:], running[-1]) - before_key
-        totals = self.totals.copy()
-        totals[touched] += added
-        grown = replace(self, totals=totals)
+        grown = self._grown(touched, added)
 
-        chosen = grown._candidates(touched, added, before_key, first, key_row, running)
+        def item_of(unit: Int64Array) -> Int64Array:
+            row = unit if running[-1] == running.size else np.searchsorted(running, unit + 1)
+            if first.size == running.size:
+                return row
+            return np.searchsorted(first, row, side="right") - 1
+
+        key_item = np.searchsorted(first, key_row)
+        items = run_lengths(key_item, first.size)
+        chosen = grown._candidates(touched, added, before_key, key_item, items, item_of)
         row = first[chosen]
-        keys, times = keys[row], times[row]
         is_last = chosen + 1 == first.size
         last_row = np.where(is_last, running.size, first[np.where(is_last, 0, chosen + 1)]) - 1
         values = running[last_row] - running[row] + values[row]
-        key_first = run_starts(keys)
-        shift = self.totals[touched] - before_key
-        ranks = running[last_row] + np.repeat(shift, run_lengths(key_first, keys.size))
+        keys = keys[row]
+        ranks = self._ranks(running[last_row], keys, touched, before_key)
+        return self._joined(grown, keys, times[row], ranks, values, cutoff)
 
+    def append_units(
+        self, counts: Int64Array, times_of: Callable[[Int64Array], Int64Array], cutoff: Int64Array
+    ) -> "RankLog":
+        """:meth:`append_sorted` of units that all have different times, ``counts`` for each key.
+
+        ``times_of`` gives the times of some rows: few will be asked for.
+        """
+        touched = np.flatnonzero(counts)
+        added = counts[touched]
+        before_key = offsets(added)[:-1]
+        grown = self._grown(touched, added)
+        row = grown._candidates(touched, added, before_key, before_key, added, lambda unit: unit)
+        keys = touched[np.searchsorted(before_key, row, side="right") - 1]
+        ranks = self._ranks(row + 1, keys, touched, before_key)
+        values = np.ones(row.size, dtype=np.int64)
+        return self._joined(grown, keys, times_of(row), ranks, values, cutoff)
+
+    def _grown(self, touched: Int64Array, added: Int64Array) -> "RankLog":
+        """This log with the totals that it will have."""
+        totals = self.totals.copy()
+        totals[touched] += added
+        return replace(self, totals=totals)
+
+    def _ranks(
+        self, running: Int64Array, keys: Int64Array, touched: Int64Array, before_key: Int64Array
+    ) -> Int64Array:
+        """The ranks of items, each given by the units of the batch up to and including it."""
+        shift = self.totals[touched] - before_key
+        return running + np.repeat(shift, run_lengths(run_starts(keys), keys.size))
+
+    def _joined(
+        self,
+        grown: "RankLog",
+        keys: Int64Array,
+        times: Int64Array,
+        ranks: Int64Array,
+        values: Int64Array,
+        cutoff: Int64Array,
+    ) -> "RankLog":
+        """``grown`` with the items of this log and those of a batch (the first of each key too)."""
         # The newest item of a key goes on growing while its time lasts.
+        key_first = run_starts(keys)
+        touched = keys[key_first]
         still_old = np.ones(self.times.size, dtype=np.bool_)
         newest = self.starts[touched + 1] - 1
         grows = newest >= self.starts[touched]
@@ -459,17 +506,18 @@ class RankLog:
         touched: Int64Array,
         added: Int64Array,
         before_key: Int64Array,
-        first: Int64Array,
-        key_row: Int64Array,
-        running: Int64Array,
+        key_item: Int64Array,
+        items: Int64Array,
+        item_of: Callable[[Int64Array], Int64Array],
     ) -> Int64Array:
         """Which items of a batch to look at: all that may be kept, and the first of each key.
+
+        ``key_item`` is the first item of each key, ``items`` how many it has, and ``item_of``
+        finds the item of a unit.
 
         A key with many new items keeps few of them. There the remembered ranks are listed, level
         by level, and looked up; testing each item would cost several passes over the batch.
         """
-        key_item = np.searchsorted(first, key_row)
-        items = run_lengths(key_item, first.size)
         take = np.ones(items.size, dtype=np.bool_)
         many = np.flatnonzero(items > _MANY)
         if many.size:
@@ -490,12 +538,8 @@ class RankLog:
             m = np.repeat(begin.ravel(), flat) + nth
             rank = (2 * m + 1) << np.repeat(np.broadcast_to(level, count.shape).ravel(), flat)
             shift = (before_key - self.totals[touched] + added)[many]
-            row = rank + np.repeat(shift, count.sum(axis=1)) - 1
-            if running[-1] > running.size:  # not all values are 1
-                row = np.searchsorted(running, row + 1)
-            if first.size < running.size:  # some units have one time
-                row = np.searchsorted(first, row, side="right") - 1
-            taken[row] = True
+            unit = rank + np.repeat(shift, count.sum(axis=1)) - 1
+            taken[item_of(unit)] = True
         return np.flatnonzero(taken)
 
     def _remembers(self, keys: Int64Array, ranks: Int64Array, values: Int64Array) -> BoolArray:
