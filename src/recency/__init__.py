@@ -5,6 +5,7 @@ an :class:`Estimate` with an interval that covers the truth.
 """
 
 from recency.bank import Bank
+from recency.decayed_sample import DecayedSample
 from recency.deterministic_wave import DeterministicWave
 from recency.ecm import EcmSketch
 from recency.errors import CorruptSketchError, IncompatibleSketchError, OutOfOrderError
@@ -21,6 +22,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Bank",
     "CorruptSketchError",
+    "DecayedSample",
     "DeterministicWave",
     "EcmSketch",
     "Estimate",

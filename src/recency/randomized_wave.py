@@ -20,7 +20,7 @@ from recency.core.sample_states import (
 )
 from recency.core.sizing import capacity_for_count, kept_relative_error
 from recency.estimate import Estimate
-from recency.sample_sketch import SampleSketch, at_least
+from recency.sample_sketch import SampleSketch, at_least, matching
 from recency.timeunit import UNITS, to_duration, to_tick, to_ticks
 from recency.windowed import Duration, Time
 
@@ -255,7 +255,10 @@ class RandomizedWave(SampleSketch):
             return Estimate(0.0, 0.0, 0.0)
         level, present, sampled = self._window_sample(since)
         if where is not None:
-            matches = _matching(where, self._sample.columns[1][present])
+            items = self._sample.columns[1][present]
+            if items.size and all(type(item) is int for item in items):
+                items = items.astype(np.int64)
+            matches = matching(where, items)
             present = present[matches]
             sampled = sampled[matches]
         n = int(sampled.sum())
@@ -290,16 +293,3 @@ def _as_list(items: Any, size: int) -> list[Any]:
         return [items.item() if isinstance(items, np.generic) else items] * size
     plain = items if isinstance(items, Sequence) else np.asarray(items).tolist()
     return [item.item() if isinstance(item, np.generic) else item for item in plain]
-
-
-def _matching(where: Callable[[NDArray[Any]], Any], items: NDArray[Any]) -> NDArray[np.bool_]:
-    if items.size and all(type(item) is int for item in items):
-        items = items.astype(np.int64)
-    matches = np.asarray(where(items))
-    if not items.size and not matches.size:
-        return np.zeros(0, dtype=np.bool_)
-    if matches.dtype != np.bool_:
-        raise TypeError(f"where must return booleans, got {matches.dtype}")
-    if matches.shape != items.shape:
-        raise ValueError(f"where must return one for each of {items.size}, got {matches.shape}")
-    return matches

@@ -1,6 +1,6 @@
 """What sketches on a level sample have in common: a buffer, a clock, exact merging, bytes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,7 +18,6 @@ from recency.sample_column import SampleColumn
 from recency.windowed import WindowedSketch
 
 _ROWS = 4096  # single updates that wait as they came
-_BLOCK = 1 << 13  # rows looked at in one pass: temporaries that stay in the cache
 _ABSORB = 1 << 14  # survivors collected, at least, before the sample takes them in
 
 
@@ -34,12 +33,16 @@ class SampleSketch(WindowedSketch):
     _pending_columns: int
     _least_flush: ClassVar[int] = 1 << 18
     """Taking elements in costs some 5 ms: it is spread over so many events, at least."""
+    _looks_ahead: bool = False
+    """Whether edges are later than the clock, not earlier."""
+    _block: int = 1 << 13
+    """Rows looked at in one pass: temporaries that stay in the cache."""
     _level_range: ClassVar[tuple[int, int]] = (0, 63)
 
     def _start(self) -> None:
         self._latest = None
         self._sample = LevelSample.empty(
-            self.config.capacity, self._distinct, [codec.dtype for codec in self._codecs()]
+            self.config.capacity, self._distinct, self._kinds_of_columns()
         )
         self._pending = Pending(columns=self._pending_columns)
         self._rows: list[tuple[Any, ...]] = []  # single updates, as they came
@@ -50,6 +53,14 @@ class SampleSketch(WindowedSketch):
     def _codecs(self) -> Sequence[ColumnCodec]:
         """How the further columns of the elements are written."""
         raise NotImplementedError
+
+    def _kinds_of_columns(self) -> Sequence[Any]:
+        """The types of the further columns."""
+        return [codec.dtype for codec in self._codecs()]
+
+    def _samples(self) -> int:
+        """How many samples there are, with keys from 0 on."""
+        return 1
 
     def _buffer_rows(self) -> None:
         """Move the single updates to the buffer, if there are any."""
@@ -75,6 +86,10 @@ class SampleSketch(WindowedSketch):
 
     def _set_extra(self, extra: Sequence[int]) -> None:
         """Take them back."""
+
+    def _pruned(self, sample: LevelSample) -> LevelSample:
+        """A sample without levels that are of no use any more."""
+        return sample
 
     @classmethod
     def _check(cls, prototype: Self, states: SampleStates) -> str | None:
@@ -148,24 +163,30 @@ class SampleSketch(WindowedSketch):
         waiting = 0
         end = columns[0].size
         while end > 0:
-            begin = max(0, end - _BLOCK)
-            rows = [column[begin:end] for column in columns]
-            levels = self._levels(rows)
-            kept = self._sample.may_be_kept(group_of(0, levels), rows[1]) & (rows[1] > cutoff[0])
-            if not kept.all():
-                index = np.flatnonzero(kept)
-                rows, levels = [column[index] for column in rows], levels[index]
-            groups, times, further = group_of(0, levels), rows[1], self._further(rows, levels)
-            not_needed = self._not_needed(groups, times, further)
-            if not_needed is not None and not_needed.any():
-                groups, times, further = take(np.flatnonzero(~not_needed), groups, times, further)
-            survivors.append((groups, times, further))
-            waiting += groups.size
+            begin = max(0, end - self._block)
+            elements = self._elements([column[begin:end] for column in columns], cutoff)
+            survivors.append(elements)
+            waiting += elements[1].size
             if waiting >= max(_ABSORB, self._sample.times.size // 2):
                 self._absorb(survivors, cutoff)
                 survivors, waiting = [], 0
             end = begin
         self._absorb(survivors, cutoff)
+
+    def _elements(
+        self, rows: Sequence[Int64Array], cutoff: Int64Array, key: int = 0
+    ) -> tuple[Int64Array, Int64Array, Columns]:
+        """What rows that waited bring to one sample, without most of what it would not keep."""
+        levels = self._levels(rows)
+        kept = self._sample.may_be_kept(group_of(key, levels), rows[1]) & (rows[1] > cutoff[key])
+        if not kept.all():
+            index = np.flatnonzero(kept)
+            rows, levels = [column[index] for column in rows], levels[index]
+        groups, times, further = group_of(key, levels), rows[1], self._further(rows, levels)
+        not_needed = self._not_needed(groups, times, further)
+        if not_needed is not None and not_needed.any():
+            groups, times, further = take(np.flatnonzero(~not_needed), groups, times, further)
+        return groups, times, further
 
     def _absorb(
         self, blocks: list[tuple[Int64Array, Int64Array, Columns]], cutoff: Int64Array
@@ -173,12 +194,13 @@ class SampleSketch(WindowedSketch):
         none = LevelSample.empty(0, False, [column.dtype for column in self._sample.columns])
         blocks = [*blocks, (none.groups, none.times, none.columns)]
         groups, times, further = zip(*blocks, strict=True)
-        self._sample = self._sample.absorb(
+        sample = self._sample.absorb(
             np.concatenate(groups),
             np.concatenate(times),
             tuple(np.concatenate(column) for column in zip(*further, strict=True)),
             cutoff,
         )
+        self._sample = self._pruned(sample)
 
     # --- questions ---
 
@@ -222,8 +244,9 @@ class SampleSketch(WindowedSketch):
         for sketch in sketches:
             sketch._settle()
         merged._latest = max(s._latest for s in sketches if s._latest is not None)
-        merged._sample = LevelSample.merge([s._sample for s in sketches], merged._cutoff())
         merged._set_extra(cls._merged_extra([sketch._extra() for sketch in sketches]))
+        sample = LevelSample.merge([s._sample for s in sketches], merged._cutoff())
+        merged._sample = merged._pruned(sample)
         return merged
 
     @classmethod
@@ -236,16 +259,25 @@ class SampleSketch(WindowedSketch):
     def _write(cls, sketches: Sequence[Self], writer: RecordWriter) -> None:
         for sketch in sketches:
             sketch._settle()
-        samples = [sketch._sample for sketch in sketches]
+        samples = [sketch._stored() for sketch in sketches]
         latest = np.array([sketch._latest or 0 for sketch in sketches], dtype=np.int64)
         extras = np.array([sketch._extra() for sketch in sketches], dtype=np.int64)
         states = SampleStates(
-            LevelSample.side_by_side(samples),
+            LevelSample.side_by_side(samples, keys=sketches[0]._samples()),
             np.array([sketch._latest is not None for sketch in sketches]),
             latest,
             tuple(np.ascontiguousarray(extras.reshape(len(sketches), -1).T)),
         )
-        write_states(states, sketches[0]._codecs(), writer)
+        first = sketches[0]
+        write_states(states, first._codecs(), writer, first._samples(), first._looks_ahead)
+
+    def _stored(self) -> LevelSample:
+        """The sample as it is written."""
+        return self._sample
+
+    def _restore(self, sample: LevelSample) -> None:
+        """The inverse of :meth:`_stored`; clock and further numbers are in place."""
+        self._sample = sample
 
     @classmethod
     def _read(cls, prototype: Self, reader: RecordReader) -> list[Self]:
@@ -256,18 +288,20 @@ class SampleSketch(WindowedSketch):
             len(prototype._extra()),
             prototype._codecs(),
             reader,
+            prototype._samples(),
+            prototype._looks_ahead,
         )
         flaw = cls._check(prototype, states)
         if flaw:
             corrupt(cls.__name__, flaw)
         sketches = []
-        for i, sample in enumerate(states.sample.split(reader.size)):
+        for i, sample in enumerate(states.sample.split(reader.size, prototype._samples())):
             sketch = cls.__new__(cls)
             sketch.config = prototype.config
             sketch._start()
-            sketch._sample = sample
             sketch._latest = int(states.latest[i]) if states.seen[i] else None
             sketch._set_extra([int(column[i]) for column in states.extra])
+            sketch._restore(sample)
             sketches.append(sketch)
         return sketches
 
@@ -278,3 +312,16 @@ def at_least(estimate: Estimate, seen: float) -> Estimate:
         max(bound, seen) for bound in (estimate.value, estimate.lower, estimate.upper)
     )
     return Estimate(value, lower, upper, estimate.confidence)
+
+
+def matching(where: Callable[..., Any], *columns: NDArray[Any]) -> BoolArray:
+    """Which rows a predicate of columns chooses, if it answers as it should."""
+    size = columns[0].size
+    matches = np.asarray(where(*columns))
+    if not size and not matches.size:
+        return np.zeros(0, dtype=np.bool_)
+    if matches.dtype != np.bool_:
+        raise TypeError(f"where must return booleans, got {matches.dtype}")
+    if matches.shape != (size,):
+        raise ValueError(f"where must return one for each of {size}, got {matches.shape}")
+    return matches

@@ -2,11 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, astuple, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypeVar
+
+import numpy as np
 
 from recency.core import codec
 from recency.core.codec import RecordReader, RecordWriter
+from recency.decay import Decay
 from recency.errors import IncompatibleSketchError
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ FAMILIES: dict[int, str] = {
     5: "QuantileWave",
     6: "NthRecentWave",
     7: "EcmSketch",
+    8: "DecayedSample",
 }
 _classes: dict[int, type["Sketch"]] = {}
 
@@ -133,7 +137,7 @@ class Sketch(ABC):
         makes no difference. ``stream`` tells apart sketches that are built side by side and merged
         later, where events draw their own coins; elsewhere it makes no difference.
         """
-        return type(self)(**asdict(self.config))
+        return type(self)(**settings(self.config))
 
     def merge(self, other: Self) -> Self:
         """Take in another sketch of equal configuration, which is not changed; returns self.
@@ -200,7 +204,10 @@ class Sketch(ABC):
         """Equal class, configuration and state."""
         if not isinstance(other, Sketch):
             return NotImplemented
-        return self.to_bytes() == other.to_bytes()
+        if type(self) is not type(other) or self.config != other.config:
+            return False
+        mine, theirs = (_records([sketch]).numbers()[0] for sketch in (self, other))
+        return bool(np.array_equal(mine, theirs))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -259,15 +266,28 @@ def loads(data: Frame) -> Sketch:
 
 
 def _encode_alike(sketches: Sequence[Sketch]) -> list[bytes]:
+    return encode_records(sketches[0], _records(sketches))
+
+
+def _records(sketches: Sequence[Sketch]) -> RecordWriter:
     writer = RecordWriter(len(sketches))
     type(sketches[0])._write(sketches, writer)
-    return encode_records(sketches[0], writer)
+    return writer
+
+
+def settings(config: Any) -> dict[str, Any]:
+    """The parameters of the constructor that a configuration was made by."""
+    return {field.name: getattr(config, field.name) for field in fields(config)}
+
+
+def _encoded_config(config: Any) -> bytes:
+    values = settings(config).values()
+    return codec.encode_config([v.encoded() if isinstance(v, Decay) else v for v in values])
 
 
 def encode_records(prototype: Sketch, writer: RecordWriter) -> list[bytes]:
     """One frame for each record: the states of sketches with the prototype's configuration."""
-    config = codec.encode_config(astuple(prototype.config))
-    return codec.encode_many(prototype.family, config, writer)
+    return codec.encode_many(prototype.family, _encoded_config(prototype.config), writer)
 
 
 def _decode_alike(
@@ -282,13 +302,11 @@ def _decode_alike(
     cls = _classes[family]
     name = cls.__name__
     prototype = _prototype(cls, codec.decode_config(config, name))
-    if codec.encode_config(astuple(prototype.config)) != config:
+    if _encoded_config(prototype.config) != config:
         codec.corrupt(name, "the configuration is not in its canonical form")
     reader = codec.read_payloads(frames, len(config), name)
     sketches = cls._read(prototype, reader)
-    writer = RecordWriter(len(sketches))
-    cls._write(sketches, writer)
-    reader.finish(writer)
+    reader.finish(_records(sketches))
     return list(sketches)
 
 
@@ -296,12 +314,14 @@ def _prototype(cls: type[Sketch], values: list[codec.Scalar]) -> Sketch:
     names = [field.name for field in fields(cls.config_class)]
     if len(names) != len(values):
         codec.corrupt(cls.__name__, f"expected {len(names)} settings, got {len(values)}")
-    settings = dict(zip(names, values, strict=True))
-    for name in cls._always_written(settings):
-        if settings.get(name, 1) is None:  # it would be computed, at length for hostile bytes
+    written = dict(zip(names, values, strict=True))
+    for name in cls._always_written(written):
+        if written.get(name, 1) is None:  # it would be computed, at length for hostile bytes
             codec.corrupt(cls.__name__, f"no {name}")
     try:
-        return cls(**settings)
+        return cls(
+            **{k: Decay.decoded(v) if isinstance(v, tuple) else v for k, v in written.items()}
+        )
     except (TypeError, ValueError) as error:
         codec.corrupt(cls.__name__, f"bad configuration: {error}")
 

@@ -30,14 +30,19 @@ class WindowedSketch(Sketch):
             width = to_duration(window, self.config.unit)
             if self.config.window is not None and width > self.config.window:
                 raise ValueError(f"window must be in [1, {self.config.window}], got {width}")
-        tick = self._latest or 0
-        if now is not None:
-            tick = to_tick(now, self.config.unit, "now")
-            if self._latest is not None and tick < self._latest:
-                raise ValueError(
-                    f"now must not be before the latest time seen ({self._latest}), got {tick}"
-                )
+        tick = self._now(now)
         return INT64_MIN if width is None else max(tick - width, INT64_MIN)
+
+    def _now(self, now: Any) -> int:
+        """The time that a question is asked at: the latest seen, unless it says so."""
+        if now is None:
+            return self._latest or 0
+        tick = to_tick(now, self.config.unit, "now")
+        if self._latest is not None and tick < self._latest:
+            raise ValueError(
+                f"now must not be before the latest time seen ({self._latest}), got {tick}"
+            )
+        return tick
 
     def _cutoff(self) -> Int64Array:
         """The last time that no window reaches; an array, for kernels that take one per key."""

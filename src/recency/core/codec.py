@@ -13,7 +13,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ _HEADER = len(MAGIC) + 4
 _CRC = 4
 _MOST_VARINT_BYTES = 10  # ⌈64 / 7⌉
 
-Scalar = int | float | str | None
+Scalar = int | float | str | tuple[Any, ...] | None
 
 
 def corrupt(name: str, reason: str) -> NoReturn:
@@ -201,6 +201,9 @@ def encode_config(fields: Sequence[Scalar]) -> bytes:
             case str():
                 text = value.encode()
                 out.append(struct.pack("<BB", 3, len(text)) + text)
+            case tuple():
+                inner = encode_config(value)
+                out.append(struct.pack("<BB", 6, len(inner)) + inner)
     return b"".join(out)
 
 
@@ -219,11 +222,12 @@ def decode_config(data: bytes, name: str) -> list[Scalar]:
                 position += 8
             elif tag == 4 or tag == 5:
                 fields.append(tag == 5)
-            elif tag == 3:
+            elif tag == 3 or tag == 6:
                 end = position + 1 + data[position]
                 if end > len(data):
                     raise IndexError
-                fields.append(data[position + 1 : end].decode())
+                part = data[position + 1 : end]
+                fields.append(part.decode() if tag == 3 else tuple(decode_config(part, name)))
                 position = end
             else:
                 corrupt(name, f"unknown tag {tag} in the configuration")

@@ -96,6 +96,18 @@ def hash_rows(seed: int | UInt64Array, *columns: Int64Array) -> UInt64Array:
     return out
 
 
+def hash_chain(seed: int, *columns: Int64Array) -> UInt64Array:
+    """Hash of rows of integers that depends on all of them, whatever their structure.
+
+    One hash per column: the combination of :func:`hash_rows` would confuse some rows of small whole
+    numbers, as floats, with others.
+    """
+    hashes = hash_integers(columns[0], seed)
+    for column in columns[1:]:
+        hashes = xxh64(np.ascontiguousarray(column).view(np.uint64), hashes)
+    return hashes
+
+
 def hash_events(
     seed: int, stream: int, index: int, bits: Int64Array, ticks: Int64Array
 ) -> UInt64Array:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recency.core.arrays import (
+    INT64_MAX,
     INT64_MIN,
     BoolArray,
     Int64Array,
@@ -62,9 +63,16 @@ class SampleStates:
 
 
 def write_states(
-    states: SampleStates, codecs: Sequence[ColumnCodec], writer: RecordWriter, samples: int = 1
+    states: SampleStates,
+    codecs: Sequence[ColumnCodec],
+    writer: RecordWriter,
+    samples: int = 1,
+    ahead: bool = False,
 ) -> None:
-    """Append the columns of all states, of so many samples each, to ``writer``."""
+    """Append the columns of all states, of so many samples each, to ``writer``.
+
+    With ``ahead``, edges are later than the latest time: the distance is written all the same.
+    """
     sample = states.sample.in_order()
     size = states.seen.size
     present = states.seen.astype(np.int64)
@@ -86,7 +94,8 @@ def write_states(
     edge_records = sample.edge_keys // samples
     edges_of_record = np.bincount(edge_records, minlength=size)
     writer.ragged(zigzag(_steps(sample.edge_levels, edge_numbers)), edges_of_record)
-    writer.ragged(_since(sample.edges, states.latest[edge_records]), edges_of_record)
+    ends = (sample.edges, states.latest[edge_records])
+    writer.ragged(_since(*(ends[::-1] if ahead else ends)), edges_of_record)
 
     starts = run_starts(sample.groups)
     level_counts = run_lengths(starts, sample.groups.size)
@@ -123,8 +132,12 @@ def read_states(
     codecs: Sequence[ColumnCodec],
     reader: RecordReader,
     samples: int = 1,
+    ahead: bool = False,
 ) -> SampleStates:
-    """The inverse of :func:`write_states`; refuses what no stream leads to."""
+    """The inverse of :func:`write_states`; refuses what no stream leads to.
+
+    With ``ahead`` the caller has to look for flaws: what edges and times mean is its own affair.
+    """
     name = reader.name
     present = reader.integer(most=1)
     seen = present > 0
@@ -141,7 +154,8 @@ def read_states(
     edge_steps = reader.signed(edges_of_record)
     edge_numbers = np.repeat(np.arange(records.size), edge_counts)
     edge_levels = _levels(edge_steps, edge_numbers, level_range, name)
-    edges = _before(reader.ragged(edges_of_record), latest[records[edge_numbers]], name)
+    distances = reader.ragged(edges_of_record)
+    edges = (_after if ahead else _before)(distances, latest[records[edge_numbers]], name)
 
     per_sample = reader.integers(present * samples)
     levels_of_record = reader.sums(per_sample, records)
@@ -171,7 +185,7 @@ def read_states(
         group_of(edge_numbers, edge_levels),
         edges,
     )
-    flaw = sample.flaw(cutoffs(latest, window)[records])
+    flaw = None if ahead else sample.flaw(cutoffs(latest, window)[records])
     if flaw:
         corrupt(name, flaw)
     key = records * samples + np.arange(records.size) % samples  # of each number
@@ -221,6 +235,14 @@ def _before(ages: UInt64Array, latest: Int64Array, name: str) -> Int64Array:
     return times.view(np.int64)
 
 
+def _after(distances: UInt64Array, latest: Int64Array, name: str) -> Int64Array:
+    """latest + distances, where that is a time."""
+    if (distances > np.int64(INT64_MAX).view(np.uint64) - latest.view(np.uint64)).any():
+        corrupt(name, "times out of range")
+    times: UInt64Array = latest.view(np.uint64) + distances
+    return times.view(np.int64)
+
+
 def _running_ages(
     steps: UInt64Array, divisor: UInt64Array, group_start: Int64Array, name: str
 ) -> UInt64Array:
@@ -253,6 +275,25 @@ class IdentityCodec:
         if (values > most_identity(levels)).any():
             corrupt(reader.name, "an identity out of range")
         return values
+
+
+class CoinCodec:
+    """Coins: 53 bits of the hash of an element."""
+
+    dtype = np.uint64
+
+    def write(
+        self, values: NDArray[Any], levels: Int64Array, counts: Int64Array, writer: RecordWriter
+    ) -> None:
+        """As they are."""
+        writer.ragged(values, counts)
+
+    def read(self, levels: Int64Array, counts: Int64Array, reader: RecordReader) -> NDArray[Any]:
+        """As they are, if they fit."""
+        coins = reader.ragged(counts)
+        if (coins >> np.uint64(53)).any():
+            corrupt(reader.name, "a coin out of range")
+        return coins
 
 
 def identities(hashes: UInt64Array, levels: Int64Array) -> UInt64Array:

@@ -15,9 +15,12 @@ For quantiles the sample of n elements has all its ranks within ε at once excep
 2 exp(−2 n ε²) (Dvoretzky, Kiefer & Wolfowitz; Massart 1990). With n Poisson(μ_ℓ), independent of
 the overflow below, the sum is over P[Poi(μ_ℓ) > α] · min{1, 2 exp(−μ_ℓ (1 − exp(−2ε²)))}.
 
-**Intervals** are those of Poisson counts (Garwood 1936). They are made for 0.7 of the doubt: which
-level answers depends on the same coins as the answer, and that costs up to 1.4 times the doubt
-(measured over all window sizes; see the accuracy tests).
+Where an element is in every level up to its own, level ℓ − 1 overflows with Poisson(2 μ_ℓ) elements
+instead: α is about twice as large.
+
+**Intervals** are those of Poisson counts (Garwood 1936), or of weighted sums of them. They are made
+for 0.7 of the doubt: which level answers depends on the same coins as the answer, and that costs up
+to 1.4 times the doubt (measured over all window sizes; see the accuracy tests).
 """
 
 import math
@@ -36,18 +39,44 @@ _LARGE = 20_000
 _FEW = 250
 _OCTAVES = (-1, 3)  # around α; further down no level overflows, further up no sample misses
 _DOUBT_SHARE = 0.7
+_LARGE_SHAPE = 1e6
+_NEGLIGIBLE = 1e-290
 _lgamma = np.frompyfunc(math.lgamma, 1, 1)
 
 
 @lru_cache(maxsize=256)
-def capacity_for_count(relative_error: float, doubt: float) -> int:
-    """The smallest α for counts and sums."""
+def capacity_for_count(relative_error: float, doubt: float, nested: bool = False) -> int:
+    """The smallest α for counts and sums; ``nested`` if an element is in all levels up to its own.
+
+    Then α bounds all that a level and those above it hold together, and about twice as many are
+    needed.
+    """
     z = NormalDist().inv_cdf(1 - doubt / 2)
 
     def smallest(error: float) -> int:
-        return _smallest(lambda a: _count_failure(a, error) <= doubt, (z / error) ** 2)
+        guess = (1 + nested) * (z / error) ** 2
+        return _smallest(lambda a: _count_failure(a, error, nested) <= doubt, guess)
 
     return _scaled(smallest, z, relative_error, "relative_error")
+
+
+@lru_cache(maxsize=256)
+def doubt_per_copy(doubt: float, copies: int) -> float:
+    """How often one of several copies may fail, if more than half may with this doubt."""
+
+    def most_fail(each: float) -> float:
+        return sum(
+            math.comb(copies, k) * each**k * (1 - each) ** (copies - k)
+            for k in range(copies // 2 + 1, copies + 1)
+        )
+
+    if copies == 1:
+        return doubt
+    low, high = 0.0, 0.5
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if most_fail(middle) <= doubt else (low, middle)
+    return low
 
 
 @lru_cache(maxsize=256)
@@ -74,9 +103,17 @@ def _scaled(smallest: Callable[[float], int], root: float, error: float, name: s
 
 
 @lru_cache(maxsize=256)
-def kept_relative_error(capacity: int, relative_error: float, doubt: float) -> float:
+def kept_relative_error(
+    capacity: int, relative_error: float, doubt: float, nested: bool = False
+) -> float:
     """The error kept with this doubt: the one asked for, unless another capacity was chosen."""
-    return _kept(capacity, relative_error, doubt, capacity_for_count, _count_failure)
+    return _kept(
+        capacity,
+        relative_error,
+        doubt,
+        lambda error, doubt: capacity_for_count(error, doubt, nested),
+        lambda capacity, error: _count_failure(capacity, error, nested),
+    )
 
 
 @lru_cache(maxsize=256)
@@ -105,6 +142,11 @@ def count_interval(n: int, confidence: float) -> tuple[float, float]:
     return poisson_interval(n, _DOUBT_SHARE * (1 - confidence))
 
 
+def sum_interval(total: float, squares: float, confidence: float) -> tuple[float, float]:
+    """The same for sums of unequal contributions; see :func:`weighted_interval`."""
+    return weighted_interval(total, squares, _DOUBT_SHARE * (1 - confidence))
+
+
 def rank_margin(n: int, confidence: float) -> float:
     """How far any rank among n sampled elements may be off, for the same use."""
     return min(1.0, math.sqrt(math.log(2 / (_DOUBT_SHARE * (1 - confidence))) / (2 * n)))
@@ -112,34 +154,45 @@ def rank_margin(n: int, confidence: float) -> float:
 
 def poisson_interval(n: int, doubt: float) -> tuple[float, float]:
     """Means for which n or more, and n or fewer, have probability ``doubt``/2 each."""
-    z = NormalDist().inv_cdf(1 - doubt / 2)
-    upper = _solve(lambda m: _at_most(n, m), doubt / 2, n, _wilson_hilferty(n + 1, z))
-    if n == 0:
+    return weighted_interval(float(n), float(n), doubt)
+
+
+def weighted_interval(total: float, squares: float, doubt: float) -> tuple[float, float]:
+    """Bounds on the mean of Σ aᵢ·Poissonᵢ, 0 < aᵢ ≤ 1, where Σ aᵢ and Σ aᵢ² were observed.
+
+    Gamma distributions with the observed mean and variance; above, one event more is reckoned with,
+    as heavy as can be (Fay & Feuer 1997). For aᵢ = 1 those are the exact intervals of Poisson
+    counts (Garwood 1936).
+    """
+    above = (total + 1) ** 2 / (squares + 1)
+    upper = (squares + 1) / (total + 1) * gamma_quantile(above, 1 - doubt / 2)
+    if squares < _NEGLIGIBLE:
         return 0.0, upper
-    lower = _solve(lambda m: _at_most(n - 1, m), 1 - doubt / 2, n - 1, _wilson_hilferty(n, -z))
-    return lower, upper
+    return squares / total * gamma_quantile(total * total / squares, doubt / 2), upper
 
 
-def _wilson_hilferty(a: int, z: float) -> float:
-    """The quantile of a Gamma(a) variable, nearly."""
-    return max(a * (1 - 1 / (9 * a) + z / (3 * math.sqrt(a))) ** 3, 1e-3)
-
-
-def _solve(cdf: Callable[[float], float], target: float, n: int, start: float) -> float:
-    """The mean at which P[Poi(mean) ≤ n] is ``target``, by Newton's method on the logarithm."""
-    mean = start
-    for _ in range(20):
-        p = cdf(mean)
-        slope = -math.exp(n * math.log(mean) - mean - math.lgamma(n + 1))
-        step = (p - target) / slope
-        mean = max(mean - step, mean / 4)
-        if abs(step) <= 1e-9 * mean:
+@lru_cache(maxsize=4096)
+def gamma_quantile(shape: float, p: float) -> float:
+    """The p-quantile of a Gamma(shape) variable, by Newton's method from a good guess."""
+    z = NormalDist().inv_cdf(p)
+    x = max(shape * (1 - 1 / (9 * shape) + z / (3 * math.sqrt(shape))) ** 3, 1e-3 * shape)
+    if shape > _LARGE_SHAPE:
+        return x  # Wilson & Hilferty 1931, whose error falls with the shape
+    for _ in range(40):
+        log_density = (shape - 1) * math.log(x) - x - math.lgamma(shape)
+        step = (_gamma_at_most(shape, x) - p) / max(math.exp(log_density), 1e-300)
+        x = min(max(x - step, x / 4), 4 * x)
+        if abs(step) <= 1e-10 * x:
             break
-    return mean
+    return x
 
 
-def _at_most(k: int, mean: float) -> float:
-    return float(poisson_at_most(np.array([float(k)]), np.array([mean]))[0])
+def _gamma_at_most(shape: float, x: float) -> float:
+    """P[Gamma(shape) ≤ x], by its series: all terms are positive."""
+    terms = int(64 + max(0.0, x - shape) + 12 * math.sqrt(x))
+    ratios = x / (shape + np.arange(1, terms))
+    series = 1 + float(np.cumprod(ratios).sum())
+    return math.exp(shape * math.log(x) - x - math.lgamma(shape + 1)) * series
 
 
 def poisson_at_most(k: FloatArray, mean: FloatArray) -> FloatArray:
@@ -157,7 +210,7 @@ def poisson_at_most(k: FloatArray, mean: FloatArray) -> FloatArray:
     return np.clip(np.where(below, tail, 1 - tail), 0.0, 1.0)
 
 
-def _means(capacity: int, error: float | None = None) -> FloatArray:
+def _means(capacity: float, error: float | None = None) -> FloatArray:
     """μ_ℓ on a grid: rows are levels, columns the position of μ within an octave around α.
 
     The sum peaks where overflowing becomes likely, within a few √α below α: there the grid is fine.
@@ -167,7 +220,7 @@ def _means(capacity: int, error: float | None = None) -> FloatArray:
     near = 1 + np.arange(-5, 2, 0.125) / math.sqrt(capacity)
     octave = [np.geomspace(2**-0.5, 2**0.5, 13), near]
     if error is not None and error < 1 and capacity <= _FEW:
-        k = np.arange(1, 6 * capacity)
+        k = np.arange(1, math.ceil(6 * capacity))
         jumps = np.concatenate([k / (1 - error) * (1 + 1e-12), k / (1 + error) * (1 - 1e-12)])
         octave += [jumps / capacity, jumps / (2 * capacity)]
     columns = np.unique(np.concatenate(octave))
@@ -179,14 +232,14 @@ def _overflows(capacity: int, mean: FloatArray) -> FloatArray:
     return 1 - poisson_at_most(np.full(mean.size, float(capacity)), mean)
 
 
-def _count_failure(capacity: int, error: float) -> float:
-    means = _means(capacity, error)
+def _count_failure(capacity: int, error: float, nested: bool = False) -> float:
+    means = _means(capacity / (1 + nested), error)
     mean = means.ravel()
     # An error of exactly ε counts as a miss here.
     misses = poisson_at_most(np.floor(mean * (1 - error)), mean) + (
         1 - poisson_at_most(np.ceil(mean * (1 + error)) - 1, mean)
     )
-    failure = np.minimum(_overflows(capacity, mean), misses)
+    failure = np.minimum(_overflows(capacity, (1 + nested) * mean), misses)
     return float(failure.reshape(means.shape).sum(axis=0).max())
 
 

@@ -118,6 +118,11 @@ def _is_integer_kind(kind: type) -> bool:
     return is_integer and not issubclass(kind, bool | np.timedelta64)  # which counts as integer
 
 
+def is_integer(value: object) -> bool:
+    """Whether this is an integer, and not a bool."""
+    return _is_integer_kind(type(value))
+
+
 def _is_number(value: object) -> bool:
     return _is_integer_kind(type(value)) or isinstance(value, float | np.floating)
 

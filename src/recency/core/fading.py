@@ -1,0 +1,202 @@
+"""Level samples of elements that fade: their weight decays, so they sink to lower levels.
+
+An element of weight w with coin U in (0, 1] is at level i while f = w·g(age) ≥ U·2ⁱ, that is with
+probability min(1, f/2ⁱ), and stands for max(f, 2ⁱ) (Cormode, Tirthapura & Xu 2009, *Time-Decaying
+Sketches*, §3, for any decay that does not increase). So at each level it has an *expiry*, the first
+time at which that fails. A level keeps the elements that expire last: the sample at level i for any
+later time is what it holds, if nothing that expires later was dropped (Lemma 3.2 there: the order
+of arrival does not matter).
+
+This is a level sample with expiries in the place of times and the clock in the place of the cutoff,
+in which an element is in every level up to its highest.
+
+Weights may be any numbers, so there is no lowest level by nature. Levels are kept down to 2⁻³² of
+the largest weight ever seen: less than that is sampled, and hardly ever matters.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recency.core.arrays import (
+    INT64_MAX,
+    BoolArray,
+    FloatArray,
+    Int64Array,
+    UInt64Array,
+    run_starts,
+)
+from recency.core.elementary import log2
+from recency.core.level_sample import Columns, LevelSample, group_of, levels_of_weights
+
+LEVELS_BELOW = 32  # the highest bit of the largest weight
+_SLACK = 1e-9  # of a quick test that an exact one follows
+_LEVELS_AT_ONCE = 8
+_NEVER = 2.0**62
+
+
+class DecayFunction(Protocol):
+    """What is needed of a decay."""
+
+    def at(self, ages: FloatArray) -> FloatArray:
+        """Its values at ages in ticks."""
+        ...
+
+    def last_ages(self, halvings: FloatArray) -> FloatArray | None:
+        """The last ages at which it is at least 2^−halvings, if there is a formula."""
+        ...
+
+    def first_age_below(self, weights: FloatArray, bounds: FloatArray) -> Int64Array:
+        """The first age at which weight · value < bound."""
+        ...
+
+
+def ages_of(times: Int64Array, now: Int64Array) -> FloatArray:
+    """now − times, which must not be negative; exact up to 2⁵³."""
+    ages: UInt64Array = now.view(np.uint64) - times.view(np.uint64)
+    return ages.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Fading:
+    """Where elements go under one decay, at levels from ``bottom`` on, as of a clock.
+
+    Columns of elements are coin (53 bits), value, weight, time.
+    """
+
+    decay: DecayFunction
+    bottom: int
+    clock: int
+
+    def placed(
+        self, sample: LevelSample, key: int, columns: Columns
+    ) -> tuple[Int64Array, Int64Array, Columns]:
+        """Groups, expiries and columns of elements at all levels of a key that may keep them."""
+        coins, _, weights, times = columns
+        tops = levels_of_weights(weights, coins << np.uint64(11))
+        levels = np.arange(self.bottom, int(tops.max(initial=self.bottom)) + 1)
+        until = self._until(sample, key, levels)
+        uniform = (coins + np.uint64(1)).astype(np.float64) * 2.0**-53
+        halvings = log2(weights) - log2(uniform)  # until the element leaves level 0
+        found = []
+        for begin in range(0, levels.size, _LEVELS_AT_ONCE):
+            some = slice(begin, begin + _LEVELS_AT_ONCE)
+            rows = np.flatnonzero(tops >= levels[begin])
+            place, column = self._lasting(
+                times[rows], weights[rows], uniform[rows], halvings[rows], levels[some], until[some]
+            )
+            found.append((rows[place], column + begin))
+        rows, places = (np.concatenate(pair) for pair in zip(*found, strict=True))
+        expiries = self._expiries(
+            times[rows], weights[rows], uniform[rows], halvings[rows], levels[places]
+        )
+        kept = np.flatnonzero(expiries > until[places])
+        rows = rows[kept]
+        groups = group_of(key, levels[places[kept]])
+        return groups, expiries[kept], tuple(column[rows] for column in columns)
+
+    def _lasting(
+        self,
+        times: Int64Array,
+        weights: FloatArray,
+        uniform: FloatArray,
+        halvings: FloatArray,
+        levels: Int64Array,
+        until: Int64Array,
+    ) -> tuple[NDArray[np.intp], ...]:
+        """Pairs of elements and levels at which they last until a time; some others too.
+
+        A quick look at all pairs, of which few pass.
+        """
+        ages = ages_of(times[:, None], until)
+        left = halvings[:, None] - levels
+        lasts = self.decay.last_ages(np.maximum(left, 0.0))
+        if lasts is None:
+            least = uniform[:, None] * np.ldexp(1 - _SLACK, levels)
+            return np.nonzero(self.decay.at(ages) * weights[:, None] >= least)
+        lasts *= 1 + _SLACK
+        lasts += 1
+        return np.nonzero((lasts >= ages) & (left >= 0))
+
+    def _expiries(
+        self,
+        times: Int64Array,
+        weights: FloatArray,
+        uniform: FloatArray,
+        halvings: FloatArray,
+        levels: Int64Array,
+    ) -> Int64Array:
+        """The first times at which elements are no longer at levels.
+
+        By formula alone where there is one: the last bit of it is as good as any other coin.
+        """
+        lasts = self.decay.last_ages(np.maximum(halvings - levels, 0.0))
+        if lasts is None:
+            ages = self.decay.first_age_below(weights, np.ldexp(uniform, levels))
+        else:
+            never = lasts >= _NEVER
+            ages = np.where(never, INT64_MAX, np.where(never, 0.0, lasts + 1).astype(np.int64))
+        return _later(times, ages)
+
+    def _until(self, sample: LevelSample, key: int, levels: Int64Array) -> Int64Array:
+        """Per level, the last time that an element must not expire at."""
+        until = np.full(levels.size, self.clock)
+        mine = np.flatnonzero(
+            (sample.edge_keys == key) & (sample.edge_levels < self.bottom + levels.size)
+        )
+        places = sample.edge_levels[mine] - self.bottom
+        until[places] = np.maximum(until[places], sample.edges[mine])
+        return until
+
+    def pruned(self, sample: LevelSample) -> LevelSample:
+        """Without the levels below the bottom."""
+        rows = np.flatnonzero(sample.levels >= self.bottom)
+        edges = np.flatnonzero(sample.edge_levels >= self.bottom)
+        if rows.size == sample.times.size and edges.size == sample.edges.size:
+            return sample
+        return replace(
+            sample,
+            groups=sample.groups[rows],
+            times=sample.times[rows],
+            columns=tuple(column[rows] for column in sample.columns),
+            edge_groups=sample.edge_groups[edges],
+            edges=sample.edges[edges],
+        )
+
+    def restored(self, stored: LevelSample, keys: int) -> LevelSample:
+        """The inverse of :func:`stored_once`."""
+        blocks = []
+        for key in range(keys):
+            mine = np.flatnonzero(stored.keys == key)
+            columns = (*(column[mine] for column in stored.columns), stored.times[mine])
+            blocks.append(self.placed(stored, key, columns))
+        groups, expiries, columns = zip(*blocks, strict=True)
+        return replace(
+            stored,
+            groups=np.concatenate(groups),
+            times=np.concatenate(expiries),
+            columns=tuple(np.concatenate(column) for column in zip(*columns, strict=True)),
+        )
+
+
+def stored_once(sample: LevelSample) -> LevelSample:
+    """Each element once, at its highest level, with its own time: the other levels follow."""
+    coins, values, weights, times = sample.columns
+    keys = sample.keys
+    order = np.lexsort((coins, keys))
+    order = order[run_starts(keys[order], coins[order])]
+    tops = levels_of_weights(weights[order], coins[order] << np.uint64(11))
+    return replace(
+        sample,
+        groups=group_of(keys[order], tops),
+        times=times[order],
+        columns=(coins[order], values[order], weights[order]),
+    )
+
+
+def _later(times: Int64Array, ages: Int64Array) -> Int64Array:
+    """times + ages; the end of time where that is beyond it, or where ages say never."""
+    never: BoolArray = (ages == INT64_MAX) | (ages > INT64_MAX - np.maximum(times, 0))
+    return np.where(never, INT64_MAX, times + np.where(never, 0, ages))

@@ -1,0 +1,399 @@
+"""Decay functions: how much an event counts, given its age.
+
+A decay is a function of age ≥ 0 with values in [0, 1] that never increases. Ages are in ticks;
+``scale`` is how many ticks make one unit of age, so that ``Polynomial(1, scale=3600)`` halves after
+an hour on a sketch that counts seconds. All are vectorised, comparable, picklable, and give the
+same bits on every machine.
+
+========================  ================================  ==================================
+``NoDecay()``             1                                 converging
+``SlidingWindow(width)``  1 for age < width, else 0         finite
+``Exponential(rate)``     2^(−rate·age)                     converging, exponential
+``Polynomial(exponent)``  (age + 1)^−exponent               converging
+``PolyExponential(…)``    (age + 1)ᵏ·2^(−rate·age)          super_exponential
+``SuperExponential(…)``   2^(−rate·age^power), power > 1    super_exponential
+``Chordal(width)``        max(0, 1 − age/width)             finite
+``FiniteExponential(…)``  2^(−rate·age), 0 below the floor  finite
+``Custom(fn, kinds)``     whatever ``fn`` computes          as declared
+========================  ================================  ==================================
+
+The classes are those of Cormode, Tirthapura & Xu 2009 (*Time-Decayed Correlated Aggregates*), §1.2:
+
+* ``converging``: f(x + 1)/f(x) does not decrease, so events of different age come to count alike;
+* ``exponential``: that ratio is constant;
+* ``super_exponential``: from some age on it stays below a constant less than 1;
+* ``finite``: zero from some age on.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import Field, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from recency.core import validate
+from recency.core.arrays import INT64_MAX, FloatArray, Int64Array
+from recency.core.elementary import exp2, log2, power
+
+KINDS = ("converging", "exponential", "super_exponential", "finite")
+_FINITE = frozenset({"finite"})
+_TINY = 5e-324  # the smallest float above zero
+_NEVER = 2**62  # ages
+_classes: dict[str, type["Decay"]] = {}
+
+
+class Decay(ABC):
+    """A decay function; see the module for those there are."""
+
+    scale: float
+    """Ticks per unit of age."""
+
+    kinds: frozenset[str]
+    """Its classes, of ``KINDS``."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Classes are found by name when bytes are read."""
+        super().__init_subclass__(**kwargs)
+        _classes[cls.__name__] = cls
+
+    def __post_init__(self) -> None:
+        """Every parameter is a finite number above 0."""
+        for field in _fields(self):
+            number = validate.number(getattr(self, field.name), field.name)
+            if number <= 0:
+                raise ValueError(f"{field.name} must be above 0, got {number:g}")
+            object.__setattr__(self, field.name, number)
+
+    # --- to be written by each decay; ages in units, not in ticks ---
+
+    @abstractmethod
+    def _value(self, age: FloatArray) -> FloatArray: ...
+
+    def _last_age(self, halvings: FloatArray) -> FloatArray | None:
+        """The last age at which the value is at least 2^−halvings; None without a formula."""
+        return None
+
+    # --- the same for all ---
+
+    def __call__(self, age: Any) -> Any:
+        """The value at an age in ticks, or at each of an array."""
+        ages = validate.numbers(age, "age")
+        if ages.size and ages.min() < 0:
+            raise ValueError(f"age must be at least 0, got {ages.min():g}")
+        values = self.at(ages)
+        return values if ages.ndim else float(values)
+
+    def at(self, ages: Any) -> FloatArray:
+        """:meth:`__call__` without checks."""
+        return self._value(np.asarray(ages, dtype=np.float64) / self.scale)
+
+    @property
+    def reach(self) -> int | None:
+        """The first age, in whole ticks, from which the value is 0; None if there is none."""
+        if "finite" not in self.kinds:
+            return None
+        return int(self.first_age_below(np.ones(1), np.full(1, _TINY))[0])
+
+    def integral(self, weight: Any, age: Any) -> Any:
+        """⌊weight · value⌋: the decayed weight in whole units (Cormode et al. 2009, Def. 1.2)."""
+        weights = validate.numbers(weight, "weight", 0, 2.0**62)
+        whole = np.floor(weights * self(age)).astype(np.int64)
+        return whole if whole.ndim else int(whole)
+
+    def integral_inverse(self, weight: Any, value: Any) -> Any:
+        """The first age, in whole ticks, at which ``integral(weight, age)`` is below ``value``.
+
+        2⁶³ − 1 if it never is.
+        """
+        weights = validate.numbers(weight, "weight", 0, 2.0**62)
+        values = validate.integers(value, "value")
+        weights, bounds = np.broadcast_arrays(weights, values.astype(np.float64))
+        ages = self.first_age_below(weights.ravel(), bounds.ravel()).reshape(weights.shape)
+        return ages if ages.ndim else int(ages)
+
+    def last_ages(self, halvings: FloatArray) -> FloatArray | None:
+        """The last age, in ticks, at which the value is at least 2^−halvings, up to rounding.
+
+        ``halvings`` must not be negative. None for decays without a formula.
+        """
+        ages = self._last_age(halvings)
+        return None if ages is None else ages * self.scale
+
+    def first_age_below(self, weights: FloatArray, bounds: FloatArray) -> Int64Array:
+        """The first age, in whole ticks, at which weight · value < bound; 2⁶³ − 1 for never.
+
+        By formula where there is one, else by bisection, and always checked: the outcome is exact,
+        but for ages from 2⁶² on, which are as good as never.
+        """
+
+        def is_below(ages: Int64Array, rows: Any = slice(None)) -> Any:
+            return weights[rows] * self.at(ages) < bounds[rows]
+
+        ages = np.full(weights.size, _NEVER)
+        guess = self.last_ages(-log2(np.clip(bounds / weights, _TINY, 1.0)))
+        if guess is not None:
+            ages = np.minimum(guess + 1, _NEVER).astype(np.int64)
+        missed = ~is_below(ages)
+        missed |= is_below(np.maximum(ages - 1, 0)) & (ages > 0)
+        rows = np.flatnonzero(missed)
+        if rows.size:
+            ages[rows] = self._searched(ages[rows], lambda ages, some: is_below(ages, rows[some]))
+        ages[(ages == _NEVER) | (bounds <= 0)] = INT64_MAX
+        return ages
+
+    @staticmethod
+    def _searched(guess: Int64Array, is_below: Callable[[Int64Array, Any], Any]) -> Int64Array:
+        """The first ages at which something is below, by bisection, first around a guess."""
+        everything = np.arange(guess.size)
+        low = np.full(guess.size, -1)
+        high = np.full(guess.size, _NEVER)
+        near = (guess >> 40) + 4
+        for ages in (np.maximum(guess - near, 0), np.minimum(guess + near, _NEVER)):
+            below = is_below(ages, everything)
+            high = np.where(below, np.minimum(high, ages), high)
+            low = np.where(below, low, np.maximum(low, ages))
+        rows = np.flatnonzero(high - low > 1)
+        while rows.size:
+            middle = (low[rows] + high[rows]) // 2
+            below = is_below(middle, rows)
+            high[rows[below]] = middle[below]
+            low[rows[~below]] = middle[~below]
+            rows = rows[high[rows] - low[rows] > 1]
+        return high
+
+    def encoded(self) -> tuple[str | float, ...]:
+        """Class and parameters, as written into the bytes of a sketch."""
+        return (type(self).__name__, *(getattr(self, field.name) for field in _fields(self)))
+
+    @staticmethod
+    def decoded(settings: tuple[Any, ...]) -> "Decay":
+        """The inverse of :meth:`encoded`; refuses anything else with a ``ValueError``."""
+        name, *parameters = settings or (None,)
+        cls = _classes.get(name) if isinstance(name, str) else None
+        if cls is None or cls is Custom or len(_fields(cls)) != len(parameters):
+            raise ValueError(f"no such decay: {settings}")
+        return cls(**dict(zip([field.name for field in _fields(cls)], parameters, strict=True)))
+
+
+def _fields(decay: Any) -> tuple[Field[Any], ...]:
+    return fields(decay)
+
+
+@dataclass(frozen=True)
+class NoDecay(Decay):
+    """1, at any age."""
+
+    scale: float = 1.0
+    kinds = frozenset({"converging"})
+
+    def _value(self, age: FloatArray) -> FloatArray:
+        return np.ones_like(age)
+
+    def _last_age(self, halvings: FloatArray) -> FloatArray:
+        return np.full_like(halvings, np.inf)
+
+
+@dataclass(frozen=True)
+class SlidingWindow(Decay):
+    """1 while age < ``width``, then 0: the window (now − width, now]."""
+
+    width: float
+    scale: float = 1.0
+    kinds = _FINITE
+
+    def _value(self, age: FloatArray) -> FloatArray:
+        return (age < self.width).astype(np.float64)
+
+    def _last_age(self, halvings: FloatArray) -> FloatArray:
+        return np.full_like(halvings, np.nextafter(self.width, 0))
+
+
+@dataclass(frozen=True, init=False)
+class Exponential(Decay):
+    """2^(−rate·age); give either ``rate`` or ``half_life`` = 1/rate."""
+
+    rate: float
+    scale: float = 1.0
+    kinds = frozenset({"converging", "exponential"})
+
+    def __init__(
+        self, rate: float | None = None, scale: float = 1.0, *, half_life: float | None = None
+    ) -> None:
+        if (rate is None) == (half_life is None):
+            raise TypeError("Exponential needs either rate or half_life")
+        if half_life is not None:
+            half_life = validate.number(half_life, "half_life")
+            if half_life <= 0:
+                raise ValueError(f"half_life must be above 0, got {half_life:g}")
+            rate = 1 / half_life
+        object.__setattr__(self, "rate", rate)
+        object.__setattr__(self, "scale", scale)
+        self.__post_init__()
+
+    def _value(self, age: FloatArray) -> FloatArray:
+        return exp2(-self.rate * age)
+
+    def _last_age(self, halvings: FloatArray) -> FloatArray:
+        return halvings / self.rate
+
+
+@dataclass(frozen=True)
+class Polynomial(Decay):
+    """(age + 1)^−exponent."""
+
+    exponent: float
+    scale: float = 1.0
+    kinds = frozenset({"converging"})
+
+    def _value(self, age: FloatArray) -> FloatArray:
+        return power(age + 1, -self.exponent)
+
+    def _last_age(self, halvings: FloatArray) -> FloatArray:
+        return exp2(np.minimum(halvings / self.exponent, 1000.0)) - 1
+
+
+@dataclass(frozen=True)
+class PolyExponential(Decay):
+    """(age + 1)ᵏ·2^(−rate·age), which is 1 at age 0.
+
+    It would rise at first if k were too large: ``rate`` must be at least k·log₂(1 + 1/scale)·scale,
+    which is k at scale 1 and 1.443 k at most.
+    """
+
+    k: float
+    rate: float
+    scale: float = 1.0
+    kinds = frozenset({"super_exponential"})
+
+    def __post_init__(self) -> None:
+        """Not increasing, from one tick to the next."""
+        super().__post_init__()
+        # After the first tick it is at most 1; it has one peak, so it falls from there on.
+        least = self.k * self.scale * math.log1p(1 / self.scale) / math.log(2)
+        if self.rate < least * (1 - 1e-12):
+            raise ValueError(
+                f"rate must be at least {least:g} for k = {self.k:g} at scale {self.scale:g}: "
+                f"a decay never increases, got {self.rate:g}"
+            )
+
+    def _value(self, age: FloatArray) -> FloatArray:
+        return np.minimum(exp2(self.k * log2(age + 1) - self.rate * age), 1.0)
+
+
+@dataclass(frozen=True)
+class SuperExponential(Decay):
+    """2^(−rate·age^power), power > 1."""
+
+    rate: float
+    power: float
+    scale: float = 1.0
+    kinds = frozenset({"super_exponential"})
+
+    def __post_init__(self) -> None:
+        """A power of 1 would be exponential."""
+        super().__post_init__()
+        if self.power <= 1:
+            raise ValueError(f"power must be above 1, got {self.power:g}; there is Exponential")
+
+    def _value(self, age: FloatArray) -> FloatArray:
+        positive = np.maximum(age, 1e-300)
+        return exp2(-self.rate * exp2(np.minimum(self.power * log2(positive), 1000.0)))
+
+    def _last_age(self, halvings: FloatArray) -> FloatArray:
+        return power(np.maximum(halvings / self.rate, 1e-300), 1 / self.power)
+
+
+@dataclass(frozen=True)
+class Chordal(Decay):
+    """max(0, 1 − age/width): a straight line down."""
+
+    width: float
+    scale: float = 1.0
+    kinds = _FINITE
+
+    def _value(self, age: FloatArray) -> FloatArray:
+        return np.maximum(1 - age / self.width, 0.0)
+
+    def _last_age(self, halvings: FloatArray) -> FloatArray:
+        return (1 - exp2(-halvings)) * self.width
+
+
+@dataclass(frozen=True)
+class FiniteExponential(Decay):
+    """2^(−rate·age) while that is at least ``floor``, then 0."""
+
+    rate: float
+    floor: float
+    scale: float = 1.0
+    kinds = _FINITE
+
+    def __post_init__(self) -> None:
+        """The floor is a value of the function."""
+        super().__post_init__()
+        if self.floor > 1:
+            raise ValueError(f"floor must be in (0, 1], got {self.floor:g}")
+
+    def _value(self, age: FloatArray) -> FloatArray:
+        value = exp2(-self.rate * age)
+        return np.where(value >= self.floor, value, 0.0)
+
+    def _last_age(self, halvings: FloatArray) -> FloatArray:
+        return np.minimum(halvings, -log2(np.array([self.floor]))) / self.rate
+
+
+@dataclass(frozen=True)
+class Custom(Decay):
+    """Any function of an array of ages (in units of ``scale`` ticks), checked at many ages.
+
+    ``kinds`` says which classes it belongs to. It works in every question; a sketch that is built
+    with one cannot be written to bytes, for code is not data.
+    """
+
+    fn: Callable[[FloatArray], Any]
+    kinds: frozenset[str] = frozenset()
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Values in [0, 1] that do not increase, and classes as declared."""
+        if not callable(self.fn):
+            raise TypeError(f"fn must be a function of ages, got {type(self.fn).__name__}")
+        if isinstance(self.kinds, str):
+            raise TypeError(f"kinds must be a collection of names, got {self.kinds!r}")
+        kinds = frozenset(self.kinds)
+        for kind in kinds:
+            validate.one_of(kind, "kinds", KINDS)
+        object.__setattr__(self, "kinds", kinds)
+        scale = validate.number(self.scale, "scale")
+        if scale <= 0:
+            raise ValueError(f"scale must be above 0, got {scale:g}")
+        object.__setattr__(self, "scale", scale)
+        ages = np.concatenate([np.arange(1025), np.geomspace(1026, 2.0**62, 4096)])
+        values = self.at(ages)
+        if (values[1:] > values[:-1]).any():
+            i = int(np.argmax(values[1:] > values[:-1]))
+            raise ValueError(f"fn must not increase with age, but does after {ages[i]:g} ticks")
+        if "finite" in kinds and values[-1] > 0:
+            raise ValueError("kinds must not include finite: fn is above 0 after 2⁶² ticks")
+        ratios = values[1:1025] / np.maximum(values[:1024], _TINY)
+        if "converging" in kinds and (np.diff(ratios) < -1e-6).any():
+            raise ValueError("kinds must not include converging: f(x + 1)/f(x) decreases somewhere")
+
+    def _value(self, age: FloatArray) -> FloatArray:
+        values = np.asarray(self.fn(age))
+        if values.dtype.kind not in "iufb":
+            raise TypeError(f"fn must return numbers, got {values.dtype}")
+        if values.shape != age.shape:
+            raise ValueError(f"fn must return one value per age ({age.shape}), got {values.shape}")
+        values = values.astype(np.float64)
+        if not ((values >= 0) & (values <= 1)).all():
+            raise ValueError("fn must return values in [0, 1]")
+        return values
+
+    def encoded(self) -> tuple[str | float, ...]:
+        """There is no way."""
+        raise ValueError(
+            "cannot encode a Custom decay: code is not data; use it in questions, "
+            "or build the sketch with one of the other decays"
+        )
