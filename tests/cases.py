@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from recency import (
+    DecayedSample,
     DeterministicWave,
     EcmSketch,
     ExponentialHistogram,
@@ -13,6 +14,16 @@ from recency import (
     QuantileWave,
     RandomizedWave,
     SumWave,
+)
+from recency.decay import (
+    Chordal,
+    Custom,
+    Exponential,
+    FiniteExponential,
+    NoDecay,
+    PolyExponential,
+    Polynomial,
+    SlidingWindow,
 )
 from recency.testing import SketchCase
 
@@ -639,6 +650,154 @@ def _ecm_cases():
         )
 
 
+def _decayed_cases():
+    weights = st.sampled_from([0, 1, 1, 2.5, 40, 1000]) | st.floats(0, 1e6)
+    columns = {"value": st.integers(-3, 9) | st.floats(-2, 2), "weight": weights}
+    ids = st.integers(0, 5) | st.text(max_size=2) | st.binary(max_size=2)
+
+    def exact(default):
+        def decayed_sum(events, question):
+            if not events:
+                return 0.0
+            now = question.get("now", _latest(events))
+            decay = question.get("decay") or default
+            elements = {
+                (type(id), id, event["value"], event["weight"], event["at"])
+                for event in events
+                for id in [event.get("id")]
+            }
+            ages = np.array([now - at for *_, at in elements])
+            return math.fsum(np.array([float(w) for *_, w, _ in elements]) * decay(ages))
+
+        return decayed_sum
+
+    def questions(decays):
+        def asked(events):
+            latest = _latest(events) if events else 0
+            starts = {latest - event["at"] for event in events}
+            windows = [SlidingWindow(age + 1) for age in starts if decays and age < 60]
+            nows = (latest, latest + 1, latest + 30)
+            return [{}, *[{"decay": d} for d in windows]] + [
+                {"now": now, **({} if d is None else {"decay": d})}
+                for now in nows
+                for d in decays or [None]
+            ]
+
+        return asked
+
+    bad = [
+        *[
+            (method, arguments, (TypeError, ValueError))
+            for number in [*_BAD_NUMBERS, -1, -0.5, 2.0**961]
+            for method, arguments in [
+                ("update", {"at": 1, "weight": number}),
+                ("update_many", {"at": [1, 2], "weight": [1, number]}),
+            ]
+        ],
+        *[
+            (method, arguments, (TypeError, ValueError))
+            for number in _BAD_NUMBERS
+            for method, arguments in [
+                ("update", {"value": number, "at": 1}),
+                ("update_many", {"value": [1, number], "at": [1, 2]}),
+            ]
+        ],
+        *[("update", {"at": 1, "id": id}, (TypeError, ValueError)) for id in _NOT_ITEMS[1:]],
+        ("update_many", {"at": [1, 2], "id": [1, None]}, TypeError),
+        ("update_many", {"at": [1, 2], "id": [1, 1.5]}, TypeError),
+        ("update_many", {"at": [1, 2], "id": [1]}, ValueError),
+        ("update_many", {"value": [1, 2, 3], "at": [1, 2]}, ValueError),
+        ("update", {"value": 1}, TypeError),
+        *_with({"value": 1}, _BAD_SAMPLE_TIMES),
+    ]
+    settings = {"relative_error": 0.31, "confidence": 0.9, "seed": 1, "unit": "s"}
+    chosen = [
+        SlidingWindow(60),
+        Chordal(45),
+        FiniteExponential(0.1, 0.05),
+        Custom(lambda x: (x < 50) / (1 + x), kinds={"finite"}),
+    ]
+
+    def case(name, decay, decays, default, window, copies=1, **more):
+        def make(**other):
+            usual = {"relative_error": 0.3, "capacity": 3, "decay": decay, "window": window}
+            usual["copies"] = copies
+            return DecayedSample(**{**usual, **other})
+
+        return SketchCase(
+            name=f"DecayedSample-{name}",
+            make=make,
+            events=_any_order(**columns, id=ids) | _any_order(**columns),
+            questions=questions(decays),
+            exact=exact(default),
+            stream=_sample_stream(
+                lambda rng, size: {
+                    "value": rng.integers(0, 100, size),
+                    "weight": rng.integers(0, 1000, size),
+                },
+                id=np.arange,
+            ),
+            bad_updates=bad,
+            ignores_duplicates=True,
+            examples=30,
+            exceptions={
+                "shifting_all_times_shifts_nothing_else": "an element is the tuple, time included"
+            },
+            **{
+                "most_bytes": 4000,
+                "mutations": 3000,
+                **more,
+                "varied": _varied(make, **settings, **more["varied"]),
+            },
+        )
+
+    fixed = {"sampler": "there is one"}
+    ends = Chordal(50)
+    yield case(
+        "chosen",
+        None,
+        chosen,
+        SlidingWindow(60),
+        60,
+        varied={"capacity": 9, "copies": 3, "window": 61, "decay": ends},
+        fixed=fixed,
+        most_bytes=2000,
+    )
+    yield case(
+        "copies",
+        None,
+        [Exponential(half_life=7), Polynomial(1.5), NoDecay()],
+        NoDecay(),
+        None,
+        copies=3,
+        varied={"capacity": 9, "copies": 5, "window": 60, "decay": ends},
+        fixed=fixed,
+        mutations=1500,
+    )
+    for decay in [
+        Exponential(half_life=7),
+        Polynomial(1, scale=5),
+        ends,
+        PolyExponential(1, 2, scale=4),
+    ]:
+        yield case(
+            type(decay).__name__,
+            decay,
+            [],
+            decay,
+            None,
+            varied={
+                "capacity": 9,
+                "copies": 3,
+                "decay": SlidingWindow(50),
+                **({"window": 60} if decay is ends else {}),
+            },
+            fixed=fixed if decay is ends else {**fixed, "window": "the decay goes on forever"},
+            mutations=1500,
+            most_bytes=20_000,
+        )
+
+
 CASES = [
     *(case for cls in (ExponentialHistogram, DeterministicWave) for case in _window_cases(cls)),
     *_randomized_cases(),
@@ -646,4 +805,5 @@ CASES = [
     *(_quantile_case(ids) for ids in (True, False)),
     _nth_recent_case(),
     *_ecm_cases(),
+    *_decayed_cases(),
 ]
