@@ -41,6 +41,8 @@ KINDS = ("converging", "exponential", "super_exponential", "finite")
 _FINITE = frozenset({"finite"})
 _TINY = 5e-324  # the smallest float above zero
 _NEVER = 2**62  # ages
+# Ages at which a decay without a formula is looked up first: 16 to an octave.
+_GRID = np.unique((2.0 ** (np.arange(16 * 62 + 1) / 16)).astype(np.int64))
 _classes: dict[str, type["Decay"]] = {}
 
 
@@ -131,36 +133,27 @@ class Decay(ABC):
         def is_below(ages: Int64Array, rows: Any = slice(None)) -> Any:
             return weights[rows] * self.at(ages) < bounds[rows]
 
-        ages = np.full(weights.size, _NEVER)
-        guess = self.last_ages(-log2(np.clip(bounds / weights, _TINY, 1.0)))
-        if guess is not None:
-            ages = np.minimum(guess + 1, _NEVER).astype(np.int64)
-        missed = ~is_below(ages)
-        missed |= is_below(np.maximum(ages - 1, 0)) & (ages > 0)
-        rows = np.flatnonzero(missed)
+        ratios = np.ones_like(bounds)
+        np.divide(bounds, weights, out=ratios, where=weights > 0)
+        ratios = np.clip(ratios, _TINY, 1.0)
+        lasts = self.last_ages(-log2(ratios))
+        if lasts is None:
+            values = self.at(_GRID)
+            place = np.searchsorted(-values, -ratios, side="right")
+            low, high = _GRID[np.maximum(place - 1, 0)], _GRID[np.minimum(place, _GRID.size - 1)]
+        else:
+            low = np.minimum(lasts, _NEVER).astype(np.int64)
+            high = low + 1
+        is_right = is_below(high) & ~is_below(low) & (high - low == 1)
+        rows = np.flatnonzero(~is_right)
         if rows.size:
-            ages[rows] = self._searched(ages[rows], lambda ages, some: is_below(ages, rows[some]))
-        ages[(ages == _NEVER) | (bounds <= 0)] = INT64_MAX
-        return ages
-
-    @staticmethod
-    def _searched(guess: Int64Array, is_below: Callable[[Int64Array, Any], Any]) -> Int64Array:
-        """The first ages at which something is below, by bisection, first around a guess."""
-        everything = np.arange(guess.size)
-        low = np.full(guess.size, -1)
-        high = np.full(guess.size, _NEVER)
-        near = (guess >> 40) + 4
-        for ages in (np.maximum(guess - near, 0), np.minimum(guess + near, _NEVER)):
-            below = is_below(ages, everything)
-            high = np.where(below, np.minimum(high, ages), high)
-            low = np.where(below, low, np.maximum(low, ages))
-        rows = np.flatnonzero(high - low > 1)
-        while rows.size:
-            middle = (low[rows] + high[rows]) // 2
-            below = is_below(middle, rows)
-            high[rows[below]] = middle[below]
-            low[rows[~below]] = middle[~below]
-            rows = rows[high[rows] - low[rows] > 1]
+            near = (high[rows] >> 40) + 4
+            high[rows] = _bisected(
+                np.maximum(low[rows] - near, 0),
+                np.minimum(high[rows] + near, _NEVER),
+                lambda ages, some: is_below(ages, rows[some]),
+            )
+        high[(high >= _NEVER) | (bounds <= 0)] = INT64_MAX
         return high
 
     def encoded(self) -> tuple[str | float, ...]:
@@ -175,6 +168,26 @@ class Decay(ABC):
         if cls is None or cls is Custom or len(_fields(cls)) != len(parameters):
             raise ValueError(f"no such decay: {settings}")
         return cls(**dict(zip([field.name for field in _fields(cls)], parameters, strict=True)))
+
+
+def _bisected(
+    low: Int64Array, high: Int64Array, is_below: Callable[[Int64Array, Any], Any]
+) -> Int64Array:
+    """The first ages at which something is below, which should be after ``low``, up to ``high``."""
+    everything = np.arange(low.size)
+    low_is_below, high_is_below = is_below(low, everything), is_below(high, everything)
+    low, high = (
+        np.where(low_is_below, -1, np.where(high_is_below, low, high)),
+        np.where(low_is_below, low, np.where(high_is_below, high, _NEVER)),
+    )
+    rows = np.flatnonzero(high - low > 1)
+    while rows.size:
+        middle = (low[rows] + high[rows]) // 2
+        below = is_below(middle, rows)
+        high[rows[below]] = middle[below]
+        low[rows[~below]] = middle[~below]
+        rows = rows[high[rows] - low[rows] > 1]
+    return high
 
 
 def _fields(decay: Any) -> tuple[Field[Any], ...]:
@@ -314,7 +327,7 @@ class Chordal(Decay):
     kinds = _FINITE
 
     def _value(self, age: FloatArray) -> FloatArray:
-        return np.maximum(1 - age / self.width, 0.0)
+        return np.maximum(self.width - age, 0.0) / self.width
 
     def _last_age(self, halvings: FloatArray) -> FloatArray:
         return (1 - exp2(-halvings)) * self.width

@@ -54,7 +54,11 @@ class WindowedSketch(Sketch):
         by_count = getattr(config, "by", "time") == "count"
         unit = config.unit or ("updates" if by_count else "ticks")
         window = "unbounded" if config.window is None else f"{config.window} {unit}"
+        try:
+            size = f"{self.nbytes} bytes"
+        except ValueError:  # a configuration that cannot be written
+            size = "not for bytes"
         return (
             f"{type(self).__name__}(guarantee={self.guarantee:.4g}, window={window}, "
-            f"{'empty' if self.is_empty else seen}, {self.nbytes} bytes)"
+            f"{'empty' if self.is_empty else seen}, {size})"
         )
