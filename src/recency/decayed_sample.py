@@ -480,6 +480,8 @@ class DecayedSample(SampleSketch):
         )
         whole = self.query(decay, now)
         copies = self._weighed(decay, now)
+        if not copies:
+            return []
         if is_share:
             least *= whole.lower
         values = np.unique(np.concatenate([each.values for each in copies]))

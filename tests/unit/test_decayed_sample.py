@@ -1,0 +1,399 @@
+"""Decayed samples: both ways of keeping elements against plain definitions, and bad input."""
+
+import math
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recency import DecayedSample, Estimate, loads, merge_all
+from recency.core.sizing import (
+    capacity_for_count,
+    doubt_per_copy,
+    gamma_quantile,
+    poisson_at_most,
+    weighted_interval,
+)
+from recency.decay import (
+    Chordal,
+    Custom,
+    Exponential,
+    FiniteExponential,
+    NoDecay,
+    PolyExponential,
+    Polynomial,
+    SlidingWindow,
+    SuperExponential,
+)
+
+ROWS = {
+    "value": [1, 2, 2, 5, 9],
+    "at": [10, 40, 20, 50, 45],
+    "weight": [4, 1, 2.5, 8, 0],
+    "id": ["a", "b", "c", "d", "e"],
+}
+DECAYS = [
+    NoDecay(),
+    SlidingWindow(25),
+    Exponential(half_life=10),
+    Polynomial(1.5),
+    PolyExponential(1, 1.5, scale=10),
+    SuperExponential(0.01, 1.5),
+    Chordal(60),
+    FiniteExponential(0.05, 0.2),
+    Custom(lambda x: 1 / (1 + x)),
+]
+
+
+def decayed(decay, now, rows=ROWS):
+    return np.array(rows["weight"]) * decay(now - np.array(rows["at"]))
+
+
+def few(**settings):
+    sketch = DecayedSample(**settings)
+    sketch.update_many(**ROWS)
+    return sketch
+
+
+def many(size=30_000, seed=0, **settings):
+    rng = np.random.default_rng(seed)
+    sketch = DecayedSample(**settings)
+    rows = {
+        "value": rng.integers(0, 20, size),
+        "at": rng.integers(0, size, size),
+        "weight": rng.integers(0, 1000, size),
+        "id": np.arange(size),
+    }
+    sketch.update_many(**rows)
+    return sketch, rows
+
+
+# --- few elements: exact ---
+
+
+@pytest.mark.parametrize("decay", DECAYS, ids=lambda decay: type(decay).__name__)
+def test_few_elements_are_answered_exactly_under_any_decay(decay):
+    sketch = few()
+    for now in (50, 53, 90):
+        weights = decayed(decay, now)
+        whole = math.fsum(weights)
+        asked = {"decay": decay, "now": now}
+        assert sketch.query(**asked) == Estimate(whole, whole, whole)
+        large = np.array(ROWS["weight"]) > 2
+        some = sketch.query(**asked, where=lambda values, weights: weights > 2)
+        assert some == Estimate(*[math.fsum(weights[large])] * 3)
+        assert sketch.correlated_sum(2, **asked).value == math.fsum(weights[1:4])
+        alive = decay(now - np.array(ROWS["at"]))[:4]
+        assert sketch.count(**asked).value == pytest.approx(alive.sum(), rel=1e-12)
+        if whole:
+            assert sketch.rank(2, **asked).value == pytest.approx(weights[:3].sum() / whole)
+            assert sketch.mean(**asked).value == pytest.approx(whole / alive.sum())
+            assert sketch.mean(**asked).exact
+
+
+def test_quantiles_are_by_decayed_weight():
+    sketch = few()
+    assert sketch.median() == Estimate(5.0, 5.0, 5.0)  # weights 4, 3.5 and 8: 7.75 is reached at 5
+    assert sketch.quantile(0.25).value == 1
+    assert sketch.quantile(0.3).value == 2
+    assert [sketch.quantile(q).value for q in (0, 1)] == [1, 5]
+    assert sketch.quantile(0.3, Exponential(half_life=5)).value == 5
+
+
+def test_frequent_values_are_listed_largest_first():
+    sketch = few()
+    assert [value for value, _ in sketch.frequent_items(0.2)] == [5, 1, 2]
+    assert sketch.frequent_items(0.3) == [(5.0, Estimate(8.0, 8.0, 8.0))]
+    assert [value for value, _ in sketch.frequent_items(4)] == [5, 1]
+    assert sketch.frequent_items(100) == []
+    assert DecayedSample().frequent_items(0.1) == []
+
+
+@pytest.mark.parametrize("decay", DECAYS, ids=lambda decay: type(decay).__name__)
+def test_few_elements_under_a_decay_chosen_beforehand(decay):
+    """Sampled only below 2⁻³² of the largest weight: exact but for that."""
+    sketch = few(decay=decay)
+    for now in (50, 53, 90):
+        truth = math.fsum(decayed(decay, now))
+        answer = sketch.query(now=now)
+        assert answer.lower <= truth <= answer.upper
+        assert answer.upper - answer.lower <= 8 * 2.0**-28
+        assert answer.value == pytest.approx(truth, abs=8 * 2.0**-29)
+
+
+# --- many elements: the definitions, element by element ---
+
+
+@given(st.integers(0, 10**6), st.sampled_from(DECAYS))
+@settings(max_examples=40, deadline=None)
+def test_the_decayed_sum_is_a_sum_over_windows(seed, decay):
+    """Cormode, Tirthapura & Xu 2009, Lemma 4.4: Σ (g(c − t) − g(c − t + 1)) · V(t), by parts.
+
+    V(t), the sum of the window that begins with t, is what the sketch says under a sliding window.
+    """
+    rng = np.random.default_rng(seed)
+    sketch = DecayedSample(capacity=4, seed=seed)
+    times = rng.integers(0, 40, 120)
+    sketch.update_many(at=times, weight=rng.integers(1, 50, 120), id=np.arange(120))
+    now = int(times.max()) + int(rng.integers(0, 5))
+    values = decay(np.arange(now + 1))
+    steps = np.append(values[:-1] - values[1:], values[-1])
+    windows = [sampled_sum(sketch, SlidingWindow(age + 1), now) for age in range(now + 1)]
+    assert sampled_sum(sketch, decay, now) == pytest.approx(float(steps @ windows), rel=1e-9)
+
+
+def sampled_sum(sketch, decay, now):
+    """What the sampled elements stand for, without what is known besides."""
+    (weighed,) = sketch._weighed(decay, now)
+    return weighed.shares.sum()
+
+
+class PlainFading:
+    """Elements that sink, by definition: for each level those that expire last, nothing else."""
+
+    def __init__(self, decay, capacity, bottom):
+        self.decay, self.capacity, self.bottom = decay, capacity, bottom
+        self.elements = set()
+
+    def add(self, coin, value, weight, time):
+        self.elements.add((coin, value, weight, time))
+
+    def level(self, i, clock):
+        """Expiries and elements kept at a level, and the expiry of the first that is not."""
+        lasting = []
+        for element in self.elements:
+            coin, _, weight, time = element
+            bound = float(Fraction(coin + 1, 2**53)) * 2.0**i
+            if weight < bound:
+                continue
+            age = int(self.decay.first_age_below(np.array([weight]), np.array([bound]))[0])
+            expiry = min(time + age, 2**63 - 1)
+            if expiry > clock:
+                lasting.append((expiry, element))
+        lasting.sort(key=lambda pair: -pair[0])
+        if len(lasting) <= self.capacity:
+            return lasting, None
+        edge = lasting[self.capacity][0]
+        return [pair for pair in lasting if pair[0] > edge], edge
+
+
+@given(st.integers(0, 10**6), st.sampled_from(DECAYS[1:]))
+@settings(max_examples=30, deadline=None)
+def test_fading_samples_are_those_of_the_definition(seed, decay):
+    rng = np.random.default_rng(seed)
+    sketch = DecayedSample(decay=decay, capacity=5, seed=seed)
+    times, weights = rng.integers(0, 60, 60), rng.choice([1.0, 3.5, 70.0], 60)
+    for part in np.array_split(np.arange(60), 4):
+        sketch.update_many(0, at=times[part], weight=weights[part], id=part)
+        sketch.query()
+    recorder = DecayedSample(decay=NoDecay(), capacity=10**6, seed=seed)
+    recorder.update_many(0, at=times, weight=weights, id=np.arange(60))
+    recorder._settle()
+    heaviest = math.floor(math.log2(weights.max()))
+    plain = PlainFading(decay, 5, heaviest - 32)
+    for row in zip(*(column.tolist() for column in recorder._sample.columns), strict=True):
+        plain.add(*row)
+    sample, clock = sketch._sample, int(times.max())
+    for i in range(plain.bottom, heaviest + 12):
+        lasting, edge = plain.level(i, clock)
+        mine = np.flatnonzero(sample.levels == i)
+        kept = zip(*(column[mine].tolist() for column in sample.columns), strict=True)
+        # Formulas may be off by a tick, in the last bit.
+        assert abs(len(set(kept) ^ {element for _, element in lasting})) <= 1
+        edges = sample.edges[sample.edge_levels == i].tolist()
+        assert (edge is None) == (not edges)
+        assert edge is None or abs(edge - edges[0]) <= 1
+
+
+def test_late_and_repeated_elements_change_nothing_but_what_they_should():
+    sketch, rows = many(5000, decay=Exponential(half_life=500), capacity=40)
+    again = DecayedSample(decay=Exponential(half_life=500), capacity=40)
+    order = np.random.default_rng(3).permutation(np.repeat(np.arange(5000), 2))
+    for part in np.array_split(order, 7):
+        again.update_many(**{name: column[part] for name, column in rows.items()})
+    assert again == sketch
+    assert again.to_bytes() == sketch.to_bytes()
+
+
+@pytest.mark.parametrize("decay", [None, Exponential(half_life=500)])
+def test_a_heavier_element_may_come_in_any_part(decay):
+    """The lowest level that is kept depends on the largest weight: it must not matter when."""
+    parts = [DecayedSample(decay=decay, capacity=20) for _ in range(4)]
+    whole = DecayedSample(decay=decay, capacity=20)
+    for i, part in enumerate(parts):
+        rows = {"at": np.arange(200) + i, "weight": np.full(200, 10.0 ** (4 * i)), "id": i}
+        part.update_many(**rows)
+        whole.update_many(**rows)
+    assert merge_all(parts) == merge_all(parts[::-1]) == whole
+    assert loads(whole.to_bytes()) == whole
+
+
+def test_an_element_is_the_whole_tuple():
+    sketch = DecayedSample()
+    same = {"value": 1, "at": 5, "weight": 2, "id": "x"}
+    for _ in range(3):
+        sketch.update(**same)
+    for name, other in [
+        ("value", 2),
+        ("at", 6),
+        ("weight", 3),
+        ("id", "y"),
+        ("id", b"x"),
+        ("id", None),
+    ]:
+        sketch.update(**{**same, name: other})
+    sketch.update(**{**same, "id": 0})
+    assert sketch.count().value == 8
+    assert sketch.query().value == 17
+
+
+def test_small_whole_numbers_are_not_confused():
+    """Sums of multiples of their bits would be, among a million pairs."""
+    value, weight = (column.ravel() for column in np.meshgrid(np.arange(1000), np.arange(1, 1001)))
+    sketch = DecayedSample(capacity=10**6)
+    sketch.update_many(value, at=0, weight=weight)
+    assert sketch.count() == Estimate(1e6, 1e6, 1e6)
+
+
+def test_elements_take_few_bytes():
+    for decay in (None, Exponential(half_life=2000)):
+        sketch, _ = many(100_000, decay=decay)
+        sketch.query()
+        kept = sketch._stored().times.size
+        assert kept >= sketch.config.capacity
+        assert sketch.nbytes <= 24 * kept
+
+
+def test_expired_elements_are_dropped():
+    sketch = DecayedSample(window=100)
+    sketch.update_many(at=np.arange(10_000), id=np.arange(10_000))
+    assert sketch.query() == Estimate(100.0, 100.0, 100.0)
+    assert sketch._stored().times.size == 100
+    fading = DecayedSample(decay=SlidingWindow(100))
+    fading.update_many(at=np.arange(10_000), id=np.arange(10_000))
+    fading.query()
+    assert fading._stored().times.size == 100
+    assert fading.query(now=9_999 + 99).value == 1
+    assert fading.query(now=9_999 + 100) == Estimate(0.0, 0.0, 0.0)
+
+
+# --- sizing ---
+
+
+def test_nested_levels_need_twice_the_capacity():
+    for error, doubt in [(0.05, 0.05), (0.2, 0.1), (0.5, 0.3)]:
+        plain, nested = (capacity_for_count(error, doubt, each) for each in (False, True))
+        assert 1.7 * plain <= nested <= 2.05 * plain
+    assert DecayedSample().config.capacity == capacity_for_count(0.05, 1 - 0.95)
+    fading = DecayedSample(decay=Polynomial(1))
+    assert fading.config.capacity == capacity_for_count(0.05, 1 - 0.95, nested=True)
+    assert fading.guarantee == DecayedSample().guarantee == 0.05
+    assert DecayedSample(capacity=400).guarantee > 0.09
+
+
+@pytest.mark.parametrize("copies", [1, 3, 5, 9])
+def test_the_doubt_of_copies_is_that_of_a_majority(copies):
+    each = Fraction(doubt_per_copy(0.05, copies)).limit_denominator(10**12)
+    fails = sum(
+        math.comb(copies, k) * each**k * (1 - each) ** (copies - k)
+        for k in range((copies + 1) // 2, copies + 1)
+    )
+    assert float(fails) == pytest.approx(0.05, rel=1e-6)
+
+
+@pytest.mark.parametrize("shape", [1, 2, 5, 40, 300, 2500])
+@pytest.mark.parametrize("p", [1e-6, 0.02, 0.5, 0.98, 1 - 1e-6])
+def test_gamma_quantiles(shape, p):
+    """P[Gamma(n) ≤ x] = P[Poisson(x) ≥ n]."""
+    x = gamma_quantile(float(shape), p)
+    below = 1 - poisson_at_most(np.array([shape - 1.0]), np.array([x]))[0]
+    assert below == pytest.approx(p, rel=1e-6)
+
+
+def test_weighted_intervals_cover():
+    rng = np.random.default_rng(4)
+    sizes = np.array([0.05, 0.3, 1.0])
+    means = np.array([40.0, 12.0, 6.0])
+    truth, misses = float(sizes @ means), 0
+    for _ in range(4000):
+        n = rng.poisson(means)
+        lower, upper = weighted_interval(float(sizes @ n), float(sizes**2 @ n), 0.1)
+        misses += not lower <= truth <= upper
+    assert misses <= 0.1 * 4000 + 3 * math.sqrt(0.09 * 4000)
+    assert weighted_interval(1e-200, 0.0, 0.1)[0] == 0
+
+
+# --- bad input ---
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: DecayedSample(0), ValueError, "relative_error"),
+        (lambda: DecayedSample(confidence=1.5), ValueError, "confidence"),
+        (lambda: DecayedSample(decay="Exponential"), TypeError, "decay must be a Decay"),
+        (lambda: DecayedSample(decay=0.5), TypeError, "decay must be a Decay"),
+        (lambda: DecayedSample(decay=Exponential(1), window=9), ValueError, "beyond the window"),
+        (lambda: DecayedSample(decay=Chordal(9.5), window=9), ValueError, "beyond the window of 9"),
+        (lambda: DecayedSample(window=0), ValueError, "window"),
+        (lambda: DecayedSample(window="1 day"), TypeError, "window"),
+        (lambda: DecayedSample(sampler="range"), ValueError, "sampler"),
+        (lambda: DecayedSample(copies=2), ValueError, "copies must be odd"),
+        (lambda: DecayedSample(copies=0), ValueError, "copies"),
+        (lambda: DecayedSample(copies=1.0), TypeError, "copies"),
+        (lambda: DecayedSample(capacity=0), ValueError, "capacity"),
+        (lambda: few().query("1 hour"), TypeError, "decay must be a Decay"),
+        (lambda: few(window=60).query(Exponential(1)), ValueError, "beyond the window of 60"),
+        (lambda: few(window=60).query(NoDecay()), ValueError, "beyond the window of 60"),
+        (lambda: few(window=60).query(SlidingWindow(61)), ValueError, "beyond the window of 60"),
+        (lambda: few(decay=Chordal(9)).query(Chordal(8)), ValueError, "decay must be left out"),
+        (lambda: few().query(now=49), ValueError, "now must not be before"),
+        (lambda: few().query(now=1.5), TypeError, "now"),
+        (lambda: few().query(where=lambda v, w: v), TypeError, "where must return booleans"),
+        (lambda: few().query(where=lambda v, w: v[:1] > 0), ValueError, "one for each of 4"),
+        (lambda: few().query(where=lambda v, w: True), ValueError, "one for each of 4"),
+        (lambda: few().query(where=lambda v: v > 0), TypeError, "positional"),
+        (lambda: few().selectivity(lambda v, w: v * 1.0), TypeError, "where must return booleans"),
+        (lambda: few().rank("1"), TypeError, "value"),
+        (lambda: few().quantile(1.5), ValueError, "q must be"),
+        (lambda: few().quantile(math.nan), ValueError, "q"),
+        (lambda: few().correlated_sum(math.inf), ValueError, "threshold"),
+        (lambda: few().frequent_items(0), ValueError, "threshold"),
+        (lambda: few().frequent_items(1.5), ValueError, "threshold"),
+        (lambda: few().frequent_items(True), TypeError, "threshold"),
+        (lambda: DecayedSample().median(), ValueError, "needs elements"),
+        (lambda: DecayedSample().mean(), ValueError, "needs elements"),
+        (lambda: DecayedSample().rank(1), ValueError, "needs elements"),
+        (lambda: few().median(SlidingWindow(1), 99), ValueError, "weigh something"),
+        (lambda: few().mean(SlidingWindow(1), 99), ValueError, "weigh something"),
+        (lambda: few().rank(1, SlidingWindow(1), 99), ValueError, "weigh something"),
+    ],
+)
+def test_bad_settings_and_questions_are_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_a_sketch_with_a_custom_decay_works_but_for_bytes():
+    decay = Custom(DECAYS[-1].fn)
+    sketch, other = few(decay=decay), few(decay=decay)
+    assert sketch == other
+    assert "not for bytes" in repr(sketch)
+    assert sketch.copy().merge(other) == sketch
+    assert sketch.query().value == pytest.approx(math.fsum(decayed(decay, 50)), rel=1e-8)
+    for ask in (sketch.to_bytes, lambda: sketch.nbytes, lambda: pickle.dumps(sketch)):
+        with pytest.raises(ValueError, match="cannot encode a Custom decay"):
+            ask()
+    assert sketch != few(decay=Custom(lambda x: 1 / (1 + x)))
+
+
+def test_what_a_sketch_says_of_itself():
+    assert repr(few(window=60)).startswith(
+        "DecayedSample(guarantee=0.05, window=60 ticks, 4 elements kept, latest=50, "
+    )
+    assert "empty" in repr(DecayedSample(decay=Chordal(5)))
+    assert DecayedSample(unit="s").config.window is None
+    assert DecayedSample(window="1 day", unit="s").config.window == 86_400
