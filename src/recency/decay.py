@@ -126,32 +126,33 @@ class Decay(ABC):
     def first_age_below(self, weights: FloatArray, bounds: FloatArray) -> Int64Array:
         """The first age, in whole ticks, at which weight · value < bound; 2⁶³ − 1 for never.
 
-        By formula where there is one, else by bisection, and always checked: the outcome is exact,
-        but for ages from 2⁶² on, which are as good as never.
+        By formula where there is one, else by search, and always checked: the outcome is exact, but
+        for ages from 2⁶² on, which are as good as never.
         """
 
-        def is_below(ages: Int64Array, rows: Any = slice(None)) -> Any:
-            return weights[rows] * self.at(ages) < bounds[rows]
+        def value_at(ages: Int64Array, rows: Any = slice(None)) -> FloatArray:
+            values: FloatArray = weights[rows] * self.at(ages)
+            return values
 
         ratios = np.ones_like(bounds)
         np.divide(bounds, weights, out=ratios, where=weights > 0)
         ratios = np.clip(ratios, _TINY, 1.0)
         lasts = self.last_ages(-log2(ratios))
         if lasts is None:
-            values = self.at(_GRID)
-            place = np.searchsorted(-values, -ratios, side="right")
+            place = np.searchsorted(-self.at(_GRID), -ratios, side="right")
             low, high = _GRID[np.maximum(place - 1, 0)], _GRID[np.minimum(place, _GRID.size - 1)]
         else:
             low = np.minimum(lasts, _NEVER).astype(np.int64)
             high = low + 1
-        is_right = is_below(high) & ~is_below(low) & (high - low == 1)
+        is_right = (value_at(low) >= bounds) & (value_at(high) < bounds) & (high - low == 1)
         rows = np.flatnonzero(~is_right)
         if rows.size:
             near = (high[rows] >> 40) + 4
-            high[rows] = _bisected(
+            high[rows] = _first_below(
+                bounds[rows],
                 np.maximum(low[rows] - near, 0),
                 np.minimum(high[rows] + near, _NEVER),
-                lambda ages, some: is_below(ages, rows[some]),
+                lambda ages, some: value_at(ages, rows[some]),
             )
         high[(high >= _NEVER) | (bounds <= 0)] = INT64_MAX
         return high
@@ -170,23 +171,43 @@ class Decay(ABC):
         return cls(**dict(zip([field.name for field in _fields(cls)], parameters, strict=True)))
 
 
-def _bisected(
-    low: Int64Array, high: Int64Array, is_below: Callable[[Int64Array, Any], Any]
+def _first_below(
+    bounds: FloatArray,
+    low: Int64Array,
+    high: Int64Array,
+    value_at: Callable[[Int64Array, Any], FloatArray],
 ) -> Int64Array:
-    """The first ages at which something is below, which should be after ``low``, up to ``high``."""
+    """The first ages at which values are below bounds, which should be in (low, high].
+
+    Between two ages a value is taken to be on a straight line, and one a little to the right of
+    where that meets the bound, then one to the left of it, are looked at: mostly they are the next
+    two ends. Every third time the middle is, so that no function takes long.
+    """
     everything = np.arange(low.size)
-    low_is_below, high_is_below = is_below(low, everything), is_below(high, everything)
+    at_low, at_high = value_at(low, everything), value_at(high, everything)
+    before, after = at_low < bounds, at_high >= bounds  # not where it should be
     low, high = (
-        np.where(low_is_below, -1, np.where(high_is_below, low, high)),
-        np.where(low_is_below, low, np.where(high_is_below, high, _NEVER)),
+        np.where(before, -1, np.where(after, high, low)),
+        np.where(before, low, np.where(after, _NEVER, high)),
     )
-    rows = np.flatnonzero(high - low > 1)
+    at_low, at_high = (
+        np.where(before, np.maximum(at_low, bounds), np.where(after, at_high, at_low)),
+        np.where(before, at_low, np.where(after, -1.0, at_high)),
+    )
+    rows, turn = np.flatnonzero(high - low > 1), 0
     while rows.size:
-        middle = (low[rows] + high[rows]) // 2
-        below = is_below(middle, rows)
-        high[rows[below]] = middle[below]
-        low[rows[~below]] = middle[~below]
-        rows = rows[high[rows] - low[rows] > 1]
+        a, b = low[rows], high[rows]
+        if turn % 3 == 2:
+            middle = (a + b) // 2
+        else:
+            fall = (at_low[rows] - bounds[rows]) / (at_low[rows] - at_high[rows])
+            aside = (1 - 2 * (turn % 3)) * ((b - a) / 256 + 1)
+            middle = a + np.clip((b - a) * fall + aside, 1, b - a - 1).astype(np.int64)
+        value = value_at(middle, rows)
+        below = value < bounds[rows]
+        high[rows[below]], at_high[rows[below]] = middle[below], value[below]
+        low[rows[~below]], at_low[rows[~below]] = middle[~below], value[~below]
+        rows, turn = rows[high[rows] - low[rows] > 1], turn + 1
     return high
 
 

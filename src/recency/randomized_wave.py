@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from recency.core import validate
 from recency.core.arrays import BoolArray, Int64Array, UInt64Array
 from recency.core.hashing import check_one, hash_items, is_one
-from recency.core.level_sample import NO_LEVEL, Columns, levels_of_items
+from recency.core.level_sample import NO_LEVEL, Columns, levels_of_items, surely_repeated
 from recency.core.sample_states import (
     ColumnCodec,
     IdentityCodec,
@@ -23,8 +23,6 @@ from recency.estimate import Estimate
 from recency.sample_sketch import SampleSketch, at_least, matching
 from recency.timeunit import UNITS, to_duration, to_tick, to_ticks
 from recency.windowed import Duration, Time
-
-_SLOTS = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -201,20 +199,7 @@ class RandomizedWave(SampleSketch):
         return identity, items
 
     def _not_needed(self, groups: Int64Array, times: Int64Array, further: Columns) -> BoolArray:
-        """Rows whose item surely comes again, as late or later, among them; most such, not all.
-
-        Each row writes its number into a slot that its identity picks, so that the last one of an
-        item stays, unless another item has the slot.
-        """
-        identity = further[0]
-        slot = (identity & np.uint64(_SLOTS - 1)).view(np.int64)
-        table = np.empty(_SLOTS, dtype=np.int64)
-        rows = np.arange(identity.size)
-        table[slot] = rows
-        last = table[slot]
-        repeated: BoolArray = (identity[last] == identity) & (last != rows)
-        repeated &= (times[last] >= times) & (groups[last] == groups)
-        return repeated
+        return surely_repeated(further[0], groups, times)
 
     @classmethod
     def _check(cls, prototype: Self, states: SampleStates) -> str | None:

@@ -14,11 +14,12 @@ Weights may be any numbers, so there is no lowest level by nature. Levels are ke
 the largest weight ever seen: less than that is sampled, and hardly ever matters.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recency.core.arrays import (
     INT64_MAX,
@@ -28,16 +29,17 @@ from recency.core.arrays import (
     UInt64Array,
     run_starts,
 )
-from recency.core.elementary import log2
+from recency.core.elementary import exp2, log2
 from recency.core.level_sample import Columns, LevelSample, group_of, levels_of_weights
 
 LEVELS_BELOW = 32  # the highest bit of the largest weight
-_SLACK = 1e-9  # of a quick test that an exact one follows
+_STEPS = 16  # of a halving, in a quick test that an exact one follows
+_MOST_HALVINGS = 53 + LEVELS_BELOW + 5  # more than from the highest level to the lowest
 _LEVELS_AT_ONCE = 8
 _NEVER = 2.0**62
 
 
-class DecayFunction(Protocol):
+class DecayFunction(Hashable, Protocol):
     """What is needed of a decay."""
 
     def at(self, ages: FloatArray) -> FloatArray:
@@ -57,6 +59,14 @@ def ages_of(times: Int64Array, now: Int64Array) -> FloatArray:
     """now − times, which must not be negative; exact up to 2⁵³."""
     ages: UInt64Array = now.view(np.uint64) - times.view(np.uint64)
     return ages.astype(np.float64)
+
+
+@lru_cache(maxsize=64)
+def _enough(decay: DecayFunction) -> FloatArray:
+    """Ages, not too small, at which a decay has fallen by 1/16, 2/16, … halvings; first, −1."""
+    halvings = np.arange(1, _STEPS * _MOST_HALVINGS) / _STEPS
+    ages = decay.first_age_below(np.ones(halvings.size), exp2(-halvings)).astype(np.float64)
+    return np.append(-1.0, ages * (1 + 1e-9) + 2)
 
 
 @dataclass(frozen=True)
@@ -80,45 +90,24 @@ class Fading:
         until = self._until(sample, key, levels)
         uniform = (coins + np.uint64(1)).astype(np.float64) * 2.0**-53
         halvings = log2(weights) - log2(uniform)  # until the element leaves level 0
+        enough = _enough(self.decay)
         found = []
         for begin in range(0, levels.size, _LEVELS_AT_ONCE):
+            # A quick look at all elements that were ever so high: few of them last long enough.
             some = slice(begin, begin + _LEVELS_AT_ONCE)
             rows = np.flatnonzero(tops >= levels[begin])
-            place, column = self._lasting(
-                times[rows], weights[rows], uniform[rows], halvings[rows], levels[some], until[some]
-            )
-            found.append((rows[place], column + begin))
+            steps = ((halvings[rows, None] - levels[some]) * _STEPS).astype(np.int64)
+            lasts = enough[np.maximum(steps, -1) + 1]
+            row, column = np.nonzero(lasts >= ages_of(times[rows, None], until[some]))
+            found.append((rows[row], column + begin))
         rows, places = (np.concatenate(pair) for pair in zip(*found, strict=True))
         expiries = self._expiries(
             times[rows], weights[rows], uniform[rows], halvings[rows], levels[places]
         )
-        kept = np.flatnonzero(expiries > until[places])
+        kept = np.flatnonzero((expiries > until[places]) & (levels[places] <= tops[rows]))
         rows = rows[kept]
         groups = group_of(key, levels[places[kept]])
         return groups, expiries[kept], tuple(column[rows] for column in columns)
-
-    def _lasting(
-        self,
-        times: Int64Array,
-        weights: FloatArray,
-        uniform: FloatArray,
-        halvings: FloatArray,
-        levels: Int64Array,
-        until: Int64Array,
-    ) -> tuple[NDArray[np.intp], ...]:
-        """Pairs of elements and levels at which they last until a time; some others too.
-
-        A quick look at all pairs, of which few pass.
-        """
-        ages = ages_of(times[:, None], until)
-        left = halvings[:, None] - levels
-        lasts = self.decay.last_ages(np.maximum(left, 0.0))
-        if lasts is None:
-            least = uniform[:, None] * np.ldexp(1 - _SLACK, levels)
-            return np.nonzero(self.decay.at(ages) * weights[:, None] >= least)
-        lasts *= 1 + _SLACK
-        lasts += 1
-        return np.nonzero((lasts >= ages) & (left >= 0))
 
     def _expiries(
         self,

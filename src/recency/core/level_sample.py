@@ -48,6 +48,7 @@ _DENSE = 1 << 16  # groups up to which a table of edges is laid out in full
 _BLOCK = 1 << 17  # rows sorted at once: they stay in the cache
 _LEAST_ROW_BITS = 6  # of such a block, below which it is not worth while
 _ODD_1, _ODD_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+_SIXTEENTH = np.uint64(1 << 60)  # of all hashes are below
 NO_LEVEL = -_LEVEL_ZERO  # below every level: nothing was forgotten, the sample is everything
 
 Columns = tuple[NDArray[Any], ...]
@@ -198,11 +199,12 @@ class LevelSample:
             groups, times, columns = take(np.flatnonzero(kept), groups, times, columns)
         if not groups.size and (self.times > cutoff[self.keys]).all():
             return self._trimmed(self.groups, self.times, self.columns, cutoff)
-        groups = np.concatenate([self.groups, groups])
-        times = np.concatenate([self.times, times])
-        columns = tuple(
-            np.concatenate([old, new]) for old, new in zip(self.columns, columns, strict=True)
-        )
+        if self.times.size:
+            groups = np.concatenate([self.groups, groups])
+            times = np.concatenate([self.times, times])
+            columns = tuple(
+                np.concatenate([old, new]) for old, new in zip(self.columns, columns, strict=True)
+            )
         live = times > (cutoff[0] if cutoff.size == 1 else cutoff[groups >> _LEVEL_BITS])
         if not live.all():
             groups, times, columns = take(np.flatnonzero(live), groups, times, columns)
@@ -396,30 +398,69 @@ def _most_recent(
     groups: Int64Array, times: Int64Array, columns: Columns
 ) -> tuple[Int64Array, Int64Array, Columns]:
     """One element for each item of a key, with its most recent time."""
-    identity = columns[0]
-    again = _may_repeat(identity, groups)
-    if 4 * again.size < groups.size:
-        # Few do: look at those alone.
-        others = np.ones(groups.size, dtype=np.bool_)
-        others[again] = False
-        alone = take(np.flatnonzero(others), groups, times, columns)
-        repeated = _once_each(*take(again, groups, times, columns))
-        return (
-            np.concatenate([alone[0], repeated[0]]),
-            np.concatenate([alone[1], repeated[1]]),
-            tuple(np.concatenate(pair) for pair in zip(alone[2], repeated[2], strict=True)),
-        )
-    return _once_each(groups, times, columns)
+    hashes = _hashes(columns[0], groups)
+    few = hashes[hashes < _SIXTEENTH]
+    if 4 * _values_twice(few).size > few.size:  # so most are there twice, or more often
+        rows = np.flatnonzero(~surely_repeated(columns[0], groups, times, hashes))
+        hashes = hashes[rows]
+        groups, times, columns = take(rows, groups, times, columns)
+    again = _may_repeat(hashes)
+    if not again.size:
+        return groups, times, columns
+    # Look at those alone that may be there twice.
+    others = np.ones(groups.size, dtype=np.bool_)
+    others[again] = False
+    alone = take(np.flatnonzero(others), groups, times, columns)
+    repeats = _once_each(*take(again, groups, times, columns))
+    return (
+        np.concatenate([alone[0], repeats[0]]),
+        np.concatenate([alone[1], repeats[1]]),
+        tuple(np.concatenate(pair) for pair in zip(alone[2], repeats[2], strict=True)),
+    )
 
 
-def _may_repeat(identity: UInt64Array, groups: Int64Array) -> NDArray[np.intp]:
+def _hashes(identity: UInt64Array, groups: Int64Array) -> UInt64Array:
+    hashes: UInt64Array = identity.view(np.uint64) * _ODD_1 + groups.view(np.uint64) * _ODD_2
+    return hashes
+
+
+def surely_repeated(
+    identity: UInt64Array,
+    groups: Int64Array,
+    times: Int64Array,
+    hashes: UInt64Array | None = None,
+) -> BoolArray:
+    """Rows whose item comes again, as late or later, further down; most such, not all.
+
+    Each row writes its number into a slot that its hash picks, so that the last one of an item
+    stays, unless another item has the slot.
+    """
+    if hashes is None:
+        hashes = _hashes(identity, groups)
+    bits = identity.size.bit_length() + 2
+    slot = (hashes >> np.uint64(64 - bits)).view(np.int64)
+    table = np.empty(1 << bits, dtype=np.int32)
+    rows = np.arange(identity.size, dtype=np.int32)
+    table[slot] = rows
+    last = table[slot]
+    repeated: BoolArray = (identity[last] == identity) & (last != rows)
+    repeated &= (times[last] >= times) & (groups[last] == groups)
+    return repeated
+
+
+def _values_twice(hashes: UInt64Array) -> UInt64Array:
+    """Those that are there more than once."""
+    in_order = np.sort(hashes)
+    twice: UInt64Array = in_order[1:][in_order[1:] == in_order[:-1]]
+    return twice
+
+
+def _may_repeat(hashes: UInt64Array) -> NDArray[np.intp]:
     """Rows whose item may be there twice: all that are, and a few by chance.
 
     A table of bits, looked up by a hash of which each item has one: those that occur twice are set.
     """
-    hashes = identity.view(np.uint64) * _ODD_1 + groups.view(np.uint64) * _ODD_2
-    in_order = np.sort(hashes)
-    twice = in_order[1:][in_order[1:] == in_order[:-1]]
+    twice = _values_twice(hashes)
     shift = np.uint64(64 - max(16, 3 + twice.size.bit_length()))
     table = np.zeros(1 << (64 - int(shift)), dtype=np.bool_)
     table[twice >> shift] = True
