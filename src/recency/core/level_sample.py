@@ -194,20 +194,20 @@ class LevelSample:
         self, groups: Int64Array, times: Int64Array, columns: Columns, cutoff: Int64Array
     ) -> "LevelSample":
         """Take in elements; those up to ``cutoff`` (per key) expire."""
-        kept = self.may_be_kept(groups, times)
-        if not kept.all():
-            groups, times, columns = take(np.flatnonzero(kept), groups, times, columns)
-        if not groups.size and (self.times > cutoff[self.keys]).all():
+        groups, times, columns = _only(
+            self.may_be_kept(groups, times) & _is_later(times, groups, cutoff),
+            groups,
+            times,
+            columns,
+        )
+        live = _is_later(self.times, self.groups, cutoff)
+        if not groups.size and live.all():
             return self._trimmed(self.groups, self.times, self.columns, cutoff)
         if self.times.size:
-            groups = np.concatenate([self.groups, groups])
-            times = np.concatenate([self.times, times])
-            columns = tuple(
-                np.concatenate([old, new]) for old, new in zip(self.columns, columns, strict=True)
-            )
-        live = times > (cutoff[0] if cutoff.size == 1 else cutoff[groups >> _LEVEL_BITS])
-        if not live.all():
-            groups, times, columns = take(np.flatnonzero(live), groups, times, columns)
+            old_groups, old_times, old = _only(live, self.groups, self.times, self.columns)
+            groups = np.concatenate([old_groups, groups])
+            times = np.concatenate([old_times, times])
+            columns = tuple(np.concatenate(pair) for pair in zip(old, columns, strict=True))
         if self.distinct:
             groups, times, columns = _most_recent(groups, times, columns)
         return self._trimmed(groups, times, columns, cutoff)
@@ -317,6 +317,20 @@ def take(
 ) -> tuple[Int64Array, Int64Array, Columns]:
     """Some of the elements."""
     return groups[index], times[index], tuple(column[index] for column in columns)
+
+
+def _only(
+    wanted: BoolArray, groups: Int64Array, times: Int64Array, columns: Columns
+) -> tuple[Int64Array, Int64Array, Columns]:
+    if wanted.all():
+        return groups, times, columns
+    return take(np.flatnonzero(wanted), groups, times, columns)
+
+
+def _is_later(times: Int64Array, groups: Int64Array, cutoff: Int64Array) -> BoolArray:
+    """Whether elements are later than the cutoff of their key."""
+    later: BoolArray = times > (cutoff[0] if cutoff.size == 1 else cutoff[groups >> _LEVEL_BITS])
+    return later
 
 
 def _full_groups(groups: Int64Array, capacity: int) -> Int64Array:
