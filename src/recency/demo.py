@@ -6,6 +6,7 @@ Run it with ``make demo``, or ``python -m recency.demo`` after ``pip install rec
 import csv
 import importlib.util
 import io
+import math
 import os
 import sys
 import zipfile
@@ -22,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from recency import (
+    DecayedSample,
     DeterministicWave,
     EcmSketch,
     Estimate,
@@ -34,10 +36,19 @@ from recency import (
     loads,
 )
 from recency.core.arrays import Int64Array
+from recency.decay import Chordal, Decay, Exponential, Polynomial, SlidingWindow, SuperExponential
 from recency.spark import merge_df, sketch_df
 
 HOUR = 3600
 WINDOWS = {"1 hour": HOUR, "24 hours": 24 * HOUR, "7 days": 168 * HOUR, "90 days": 2160 * HOUR}
+DAY = 24 * HOUR
+DECAYS: dict[str, Decay] = {
+    "the last 7 days": SlidingWindow(7, scale=DAY),
+    "half as much each day": Exponential(half_life=1, scale=DAY),
+    "1 / (1 + days)": Polynomial(1, scale=DAY),
+    "in a line to 0 in 30 days": Chordal(30, scale=DAY),
+    "a bell, a half at 10 days": SuperExponential(0.01, 2, scale=DAY),
+}
 
 
 @dataclass(frozen=True)
@@ -69,10 +80,14 @@ class Answer:
     def cells(self) -> list[str]:
         """As a row of a table."""
         estimate, size = self.estimate, self.sketch.nbytes
-        interval = f"[{estimate.lower:,.0f}, {estimate.upper:,.0f}]"
+        interval = f"[{_short(estimate.lower)}, {_short(estimate.upper)}]"
         name = type(self.sketch).__name__
-        return [self.question, f"{self.exact:,.0f}", f"{estimate.value:,.1f}", interval, name,
+        return [self.question, _short(self.exact), f"{estimate.value:,.1f}", interval, name,
                 f"{size:,}"]  # fmt: skip
+
+
+def _short(number: float) -> str:
+    return f"{number:,.{0 if number % 1 == 0 or number >= 100 else 2}f}"
 
 
 def load_flights() -> Flights:
@@ -189,6 +204,66 @@ def busiest_routes(rows: DataFrame, flights: Flights) -> list[Answer]:
     return answers
 
 
+def fading_miles(rows: DataFrame, flights: Flights, path: Path) -> list[Answer]:
+    """Miles and delays in which older flights count less: one sketch, many decays."""
+
+    def built(prototype: DecayedSample) -> DecayedSample:
+        delays_and_miles = {"value": "arrival_delay", "weight": "miles"}
+        named: dict[str, Any] = {"at": "departed", "id": "tail_number", **delays_and_miles}
+        sketch: DecayedSample = sketch_df(rows, prototype, **named)
+        return sketch
+
+    sketch = built(DecayedSample(unit="s"))
+    landed = flights.where(~np.isnan(flights.arrival_delay))
+    ages = landed.departed[-1] - landed.departed
+    answers = []
+    for name, decay in DECAYS.items():
+        exact = math.fsum(landed.miles * decay(ages))
+        question = f"miles of flights that landed, {name}"
+        answers.append(Answer(question, exact, sketch.query(decay), sketch))
+    _picture_of_decays(answers, path)
+
+    daily = "half as much each day"
+    decay = DECAYS[daily]
+    miles, count = landed.miles * decay(ages), decay(ages).sum()
+    total, late = miles.sum(), miles[landed.arrival_delay >= 60].sum()
+    in_order = np.argsort(landed.arrival_delay, kind="stable")
+    middle = np.searchsorted(np.cumsum(miles[in_order]), total / 2)
+    median = float(landed.arrival_delay[in_order][middle])
+    share = sketch.selectivity(lambda delays, _: delays >= 60, decay) * 100
+    kept = built(DecayedSample(decay=decay, unit="s"))
+    late_miles, mean = sketch.correlated_sum(60, decay), sketch.mean(decay)
+    return [
+        *answers,
+        Answer(f"the same, kept for this decay alone, {daily}", total, kept.query(), kept),
+        Answer(f"miles of flights an hour late, {daily}", late, late_miles, sketch),
+        Answer(f"% of miles on flights an hour late, {daily}", 100 * late / total, share, sketch),
+        Answer(f"minutes late, median by miles, {daily}", median, sketch.median(decay), sketch),
+        Answer(f"miles of a flight, mean, {daily}", total / count, mean, sketch),
+    ]
+
+
+def _picture_of_decays(answers: Sequence[Answer], path: Path) -> None:
+    """What each decay makes of an age, and what one sketch makes of each decay."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    days = np.linspace(0, 31, 1000)
+    for i, ((name, decay), answer) in enumerate(zip(DECAYS.items(), answers, strict=True)):
+        (line,) = left.plot(days, decay(days * DAY), label=name)
+        ends = [[(answer.estimate.lower / answer.exact - 1) * 100],
+                [(answer.estimate.upper / answer.exact - 1) * 100]]  # fmt: skip
+        right.plot(ends, [[i], [i]], linewidth=6, alpha=0.3, color=line.get_color())
+        right.plot((answer.estimate.value / answer.exact - 1) * 100, i, "o", color=line.get_color())
+    left.set(xlabel="age, days", title="how much a flight counts")
+    left.legend(fontsize="small")
+    size = f"one DecayedSample, {answers[0].sketch.nbytes:,} bytes"
+    right.axvline(0, color="k", linestyle="--", linewidth=1)
+    right.set(xlabel="error, %, and interval (95 %)", yticks=[], title=f"decayed miles\n{size}")
+    figure.savefig(path, dpi=100)
+
+
 def a_table_of_days(rows: DataFrame, flights: Flights, folder: Path) -> list[Answer]:
     """A sketch for each airport and day, stored as Parquet, read again and rolled up."""
     path = str(folder / "aircraft_by_day")
@@ -283,13 +358,16 @@ def show(spark: SparkSession, flights: Flights, folder: Path) -> list[Answer]:
     print("\nRoutes, by EcmSketch; errors are relative to all flights (0.01), not to these:\n")
     routes = busiest_routes(rows, flights)
     print(table(routes))
+    print("\nWhere older flights count less, by one DecayedSample, the decay chosen when asked:\n")
+    fading = fading_miles(rows, flights, folder / "decays.png")
+    print(table(fading))
     print("\nOf a table with a sketch for each airport and day, rolled up by merge_df:\n")
     stored = a_table_of_days(rows, flights, folder)
     print(table(stored))
     path = folder / "flights.png"
     picture(rows, flights, path)
-    print(f"\nIntervals are certain, or at confidence 0.95. Against the window: {path}")
-    return whole + routes + stored
+    print(f"\nIntervals are certain, or at confidence 0.95. Pictures: {folder}/*.png")
+    return whole + routes + fading + stored
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from tally_sketch import TallySketch
 
 from recency import (
+    DecayedSample,
     DeterministicWave,
     EcmSketch,
     ExponentialHistogram,
@@ -18,6 +19,7 @@ from recency import (
     merge_all,
 )
 from recency import sketch as sketch_module
+from recency.decay import Exponential
 from recency.spark import api, merge_df, sketch_df
 from recency.spark.build import Limits
 
@@ -61,6 +63,14 @@ EXACT = {
     "frequencies, sampled": (
         EcmSketch(1500, width=5, depth=2, cell_error=0.3, counter="rw", cell_capacity=20),
         {"at": "at", "item": "user", "weight": "amount", "id": "event"},
+    ),
+    "fading, decay chosen later": (
+        DecayedSample(capacity=20, window=1500),
+        {"at": "at", "value": "amount", "weight": "amount", "id": "event"},
+    ),
+    "fading": (
+        DecayedSample(capacity=20, decay=Exponential(half_life=300), copies=3),
+        {"at": "at", "weight": "amount", "id": "user"},
     ),
     "nth": (NthRecentWave(window=1500), {"at": "at"}),
     "defined in a test": (TallySketch(scale=3), {"at": "at", "value": "amount"}),
