@@ -9,12 +9,14 @@ from pyspark.sql import functions as F
 
 from recency import (
     Bank,
+    DecayedSample,
     ExponentialHistogram,
     QuantileWave,
     RandomizedWave,
     SumWave,
     loads,
 )
+from recency.decay import Custom
 from recency.spark import merge_df, sketch_df
 
 FIRST = 1_762_056_000  # 2025-11-02 00:00 in New York, where that day has 25 hours
@@ -142,6 +144,13 @@ REFUSED = [
     (SumWave(), {"at": "n", "shuffle": "all"}, ValueError, r"shuffle must be one of"),
     (ExponentialHistogram(by="count"), {"at": "n"}, ValueError, r"count-based windows"),
     (FILLED, {"at": "n"}, ValueError, r"prototype must be empty"),
+    (
+        DecayedSample(decay=Custom(lambda x: 1 / (1 + x))),
+        {"at": "n"},
+        ValueError,
+        r"sketch_df: cannot encode a Custom decay",
+    ),
+    (DecayedSample(), {"at": "n", "item": "s"}, TypeError, r"takes no item, it takes value, at"),
     ("SumWave", {"at": "n"}, TypeError, r"prototype must be a sketch, got str"),
     (Bank(SumWave()), {"at": "n"}, TypeError, r"prototype must be a sketch, got Bank"),
 ]  # fmt: skip

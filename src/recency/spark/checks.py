@@ -85,8 +85,9 @@ def check_prototype(prototype: object, function: str) -> Sketch:
         )
     try:
         prototype._check_mergeable(prototype)
-    except IncompatibleSketchError as error:
-        raise IncompatibleSketchError(f"{function}: {error}") from None
+        prototype.to_bytes()  # as it travels
+    except (IncompatibleSketchError, ValueError) as error:
+        raise type(error)(f"{function}: {error}") from None
     return prototype
 
 
