@@ -27,14 +27,14 @@ The classes are those of Cormode, Tirthapura & Xu 2009 (*Time-Decayed Correlated
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import Field, dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from recency.core import validate
-from recency.core.arrays import INT64_MAX, FloatArray, Int64Array
+from recency.core.arrays import INT64_MAX, FloatArray, Int64Array, floats_above
 from recency.core.elementary import exp2, log2, power
 
 KINDS = ("converging", "exponential", "super_exponential", "finite")
@@ -84,12 +84,16 @@ class Decay(ABC):
         ages = validate.numbers(age, "age")
         if ages.size and ages.min() < 0:
             raise ValueError(f"age must be at least 0, got {ages.min():g}")
-        values = self.at(ages)
-        return values if ages.ndim else float(values)
+        values = self.at(ages.reshape(-1))
+        return values if ages.ndim else float(values[0])
 
     def at(self, ages: Any) -> FloatArray:
         """:meth:`__call__` without checks."""
-        return self._value(np.asarray(ages, dtype=np.float64) / self.scale)
+        ticks: FloatArray = np.asarray(ages, dtype=np.float64)
+        if not ticks.size:
+            return ticks
+        with np.errstate(over="ignore", under="ignore"):
+            return self._value(ticks / self.scale)
 
     @property
     def reach(self) -> int | None:
@@ -111,7 +115,8 @@ class Decay(ABC):
         """
         weights = validate.numbers(weight, "weight", 0, 2.0**62)
         values = validate.integers(value, "value")
-        weights, bounds = np.broadcast_arrays(weights, values.astype(np.float64))
+        # The next float above is as good a bound: there is none between.
+        weights, bounds = np.broadcast_arrays(weights, floats_above(values))
         ages = self.first_age_below(weights.ravel(), bounds.ravel()).reshape(weights.shape)
         return ages if ages.ndim else int(ages)
 
@@ -120,8 +125,9 @@ class Decay(ABC):
 
         ``halvings`` must not be negative. None for decays without a formula.
         """
-        ages = self._last_age(halvings)
-        return None if ages is None else ages * self.scale
+        with np.errstate(over="ignore", under="ignore"):
+            ages = self._last_age(halvings)
+            return None if ages is None else ages * self.scale
 
     def first_age_below(self, weights: FloatArray, bounds: FloatArray) -> Int64Array:
         """The first age, in whole ticks, at which weight · value < bound; 2⁶³ − 1 for never.
@@ -135,7 +141,8 @@ class Decay(ABC):
             return values
 
         ratios = np.ones_like(bounds)
-        np.divide(bounds, weights, out=ratios, where=weights > 0)
+        with np.errstate(over="ignore", under="ignore"):
+            np.divide(bounds, weights, out=ratios, where=weights > 0)
         ratios = np.clip(ratios, _TINY, 1.0)
         lasts = self.last_ages(-log2(ratios))
         if lasts is None:
@@ -393,6 +400,8 @@ class Custom(Decay):
         """Values in [0, 1] that do not increase, and classes as declared."""
         if not callable(self.fn):
             raise TypeError(f"fn must be a function of ages, got {type(self.fn).__name__}")
+        if not isinstance(self.fn, Hashable):
+            raise TypeError(f"fn must be hashable, got {type(self.fn).__name__}")
         if isinstance(self.kinds, str):
             raise TypeError(f"kinds must be a collection of names, got {self.kinds!r}")
         kinds = frozenset(self.kinds)
@@ -410,7 +419,8 @@ class Custom(Decay):
             raise ValueError(f"fn must not increase with age, but does after {ages[i]:g} ticks")
         if "finite" in kinds and values[-1] > 0:
             raise ValueError("kinds must not include finite: fn is above 0 after 2⁶² ticks")
-        ratios = values[1:1025] / np.maximum(values[:1024], _TINY)
+        above = np.flatnonzero(values[:1025] > 1e-290)  # where ratios are not those of rounding
+        ratios = values[above][1:] / values[above][:-1]
         if "converging" in kinds and (np.diff(ratios) < -1e-6).any():
             raise ValueError("kinds must not include converging: f(x + 1)/f(x) decreases somewhere")
 

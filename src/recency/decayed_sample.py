@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from recency.column import Column, SketchColumn
 from recency.core import validate
 from recency.core.arrays import BoolArray, FloatArray, Int64Array, UInt64Array
-from recency.core.fading import LEVELS_BELOW, Fading, stored_once
+from recency.core.codec import corrupt
+from recency.core.fading import LEVELS_BELOW, Fading, before_the_end, stored_once
 from recency.core.hashing import check_one, hash_chain, hash_items, is_one, xxh64
 from recency.core.level_sample import Columns, LevelSample, levels_of_weights
 from recency.core.sample_states import CoinCodec, ColumnCodec, NumberCodec, SampleStates
@@ -22,7 +23,7 @@ from recency.estimate import Estimate
 from recency.sample_sketch import SampleSketch, matching
 from recency.sum_wave import MOST_SUMMAND
 from recency.timeunit import UNITS, to_duration, to_tick, to_ticks
-from recency.weighed import Triple, Weighed, by_expiry, by_time
+from recency.weighed import NothingSampledError, Triple, Weighed, by_expiry, by_time
 from recency.windowed import Duration, Time
 
 _NO_ID = 0x5BD1E995_9E3779B9  # in the place of the hash of an id
@@ -233,7 +234,7 @@ class DecayedSample(SampleSketch):
             kept = np.flatnonzero(weights)
             values, ticks, weights, ids = values[kept], ticks[kept], weights[kept], ids[kept]
         if weights.size:
-            least, largest = _exponents(np.array([weights.min(), weights.max()]))
+            least, largest = _exponents(np.array([weights.min(), weights.max()])).tolist()
             self._least = min(self._least or least, least)
             self._largest = max(self._largest, largest)
         hashes = self._hashes(values, ticks, weights, ids)
@@ -280,14 +281,15 @@ class DecayedSample(SampleSketch):
 
     def _cutoff(self) -> Int64Array:
         if self._looks_ahead:
-            return np.full(self.config.copies, self._latest)
+            return np.full(self.config.copies, self._fading().clock)
         return np.repeat(super()._cutoff(), self.config.copies)
 
     def _fading(self) -> Fading:
         decay, latest = self.config.decay, self._latest
         assert decay is not None
         assert latest is not None
-        return Fading(decay, self._largest - _EXPONENT_ZERO - LEVELS_BELOW, latest)
+        bottom = self._largest - _EXPONENT_ZERO - LEVELS_BELOW
+        return Fading(decay, bottom, before_the_end(latest))
 
     def _pruned(self, sample: LevelSample) -> LevelSample:
         return self._fading().pruned(sample) if self._looks_ahead else sample
@@ -338,6 +340,9 @@ class DecayedSample(SampleSketch):
     def _restore(self, sample: LevelSample) -> None:
         if self._looks_ahead and self._latest is not None:
             self._sample = self._fading().restored(sample, self.config.copies)
+            flaw = self._sample.flaw(self._cutoff())
+            if flaw:
+                corrupt(type(self).__name__, flaw)
         elif not self._looks_ahead:
             self._sample = sample
 
@@ -409,11 +414,9 @@ class DecayedSample(SampleSketch):
 
         def ratio(each: Weighed, sure: float) -> Triple:
             sure = (1 + sure) / 2  # that both hold
-            matching = _of(each, where)
-            sums = matching.total(sure)
-            counts = self._counted(matching, None).total(sure)
-            if not counts[0] > 0:
-                raise ValueError("a mean needs elements that weigh something")
+            chosen = _of(each, where)
+            chosen.check_sampled()
+            sums, counts = chosen.total(sure), self._counted(chosen, None).total(sure)
             if not each.most:
                 mean = sums[0] / counts[0]
                 return mean, mean, mean
@@ -444,7 +447,7 @@ class DecayedSample(SampleSketch):
         rank = validate.number(q, "q", 0, 1)
 
         def value_at(each: Weighed, sure: float) -> Triple:
-            return _quantile(each, rank, sure)
+            return each.quantile(rank, sure)
 
         return self._answer(decay, now, value_at, needs_data=True)
 
@@ -468,9 +471,10 @@ class DecayedSample(SampleSketch):
     ) -> list[tuple[float, Estimate]]:
         """Values that may weigh at least ``threshold``, and their decayed sums, largest first.
 
-        ``threshold`` is a share of the whole in (0, 1), or a decayed sum (an int ≥ 1). No value
-        that reaches it is missed with more doubt than its interval has; some that nearly reach it
-        are there too.
+        ``threshold`` is a share of the whole in (0, 1), or a decayed sum (an int ≥ 1). From a
+        share of ``guarantee`` on, a value that reaches it is missed with no more doubt than its
+        interval has; some that nearly reach it are there too. Below that, values that were never
+        sampled are not known.
         """
         is_share = not validate.is_integer(threshold)
         least = (
@@ -495,7 +499,7 @@ class DecayedSample(SampleSketch):
         return sorted(found, key=lambda pair: (-pair[1].value, pair[0]))
 
     def _counted(self, each: Weighed, where: Where | None) -> Weighed:
-        return _of(each, where).counted(2.0 ** (self._least - _EXPONENT_ZERO))
+        return _of(each, where).counted(math.ldexp(1.0, self._least - _EXPONENT_ZERO))
 
     def _sure(self) -> float:
         """The confidence of each copy."""
@@ -514,7 +518,14 @@ class DecayedSample(SampleSketch):
             if needs_data:
                 raise ValueError("this question needs elements, and there are none")
             return Estimate(0.0, 0.0, 0.0)
-        answers = np.array([ask(each, self._sure()) for each in copies])
+        answers, nothing = [], None
+        for each in copies:
+            try:
+                answers.append(ask(each, self._sure()))
+            except NothingSampledError as error:
+                nothing = error
+        if nothing is not None and not answers:
+            raise nothing
         value, lower, upper = (float(x) for x in np.median(answers, axis=0))
         is_certain = not any(each.most for each in copies)
         return Estimate(value, lower, upper, 1.0 if is_certain else self.config.confidence)
@@ -574,23 +585,3 @@ def _exponents(weights: FloatArray) -> Int64Array:
 
 def _of(each: Weighed, where: Where | None) -> Weighed:
     return each if where is None else each.of(matching(where, each.values, each.weights))
-
-
-def _quantile(each: Weighed, rank: float, sure: float) -> Triple:
-    """The quantile of the sample, and those at the ends of the interval of its rank."""
-    order = np.argsort(each.values, kind="stable")
-    values, running = each.values[order], np.cumsum(each.shares[order])
-    if not running.size or not running[-1] > 0:
-        raise ValueError("a quantile needs elements that weigh something")
-
-    def at(share: float) -> float:
-        i = np.searchsorted(running, share * running[-1])
-        return float(values[min(int(i), values.size - 1)])
-
-    value = at(rank)
-    if not each.most:
-        return value, value, value
-    middle, low, high = each.share_of(each.values <= value, sure)
-    # A sample says nothing of what lies beyond its own smallest and largest value.
-    first, last = rank - (high - middle), rank + (middle - low)
-    return value, at(first) if first > 0 else -math.inf, at(last) if last < 1 else math.inf

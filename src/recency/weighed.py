@@ -11,12 +11,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from recency.core.arrays import BoolArray, FloatArray
-from recency.core.fading import DecayFunction, ages_of
+from recency.core.fading import DecayFunction, ages_of, before_the_end
 from recency.core.level_sample import NO_LEVEL, LevelSample
 from recency.core.sizing import sum_interval
 
+_MOST_ELEMENTS = 2.0**63  # no element stands for more others
+
 Triple = tuple[float, float, float]
 """Estimate, lower end, upper end."""
+
+
+class NothingSampledError(ValueError):
+    """There is nothing to answer from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +47,13 @@ class Weighed:
 
     def counted(self, least_weight: float) -> "Weighed":
         """The same elements, each counting as one instead of its weight."""
-        return replace(
-            self,
-            decayed=self.decayed / self.weights,
-            shares=self.shares / self.weights,
-            most=self.most / least_weight,
-        )
+        with np.errstate(over="ignore"):
+            return replace(
+                self,
+                decayed=self.decayed / self.weights,
+                shares=np.minimum(self.shares / self.weights, _MOST_ELEMENTS),
+                most=min(np.divide(self.most, least_weight), _MOST_ELEMENTS) if self.most else 0.0,
+            )
 
     def total(self, confidence: float) -> Triple:
         """The sum of all elements of their kind, with bounds."""
@@ -71,18 +78,96 @@ class Weighed:
         e⁻ᴸ at most, and the interval above is made of one.
         """
         place = np.searchsorted(values, self.values)
-        sums, decayed, squares = (
-            np.bincount(place, column, values.size)
-            for column in (self.shares, self.decayed, self.shares * self.most)
+        unit = self.most or 1.0
+        with np.errstate(over="ignore"):
+            sums, decayed = (
+                np.bincount(place, column / unit, values.size)
+                for column in (self.shares, self.decayed)
+            )
+            doubt = math.log(4 / (1 - confidence))
+            above = (np.sqrt(2 * doubt * (sums + 1)) + 1 + doubt) if self.most else 0.0
+            bounds: FloatArray = np.maximum(sums + above, decayed) * unit
+            return bounds * (1 + 1e-9)  # which were not summed exactly
+
+    def quantile(self, rank: float, confidence: float) -> Triple:
+        """The smallest value whose share, with all smaller ones, is at least ``rank``.
+
+        The lower end is the first value whose share may be that large, the upper end the first one
+        whose share surely is: both ends of the interval of the share, at each value, turned around.
+        """
+        self.check_sampled()
+        of_sample = np.flatnonzero(self.shares)
+        of_sample = of_sample[np.lexsort((self.shares[of_sample], self.values[of_sample]))]
+        values, shares = self.values[of_sample], self.shares[of_sample]
+        ends = np.append(np.flatnonzero(values[1:] > values[:-1]), values.size - 1) + 1
+        running = np.cumsum(shares)
+        is_enough = running[ends - 1] >= rank * running[-1] * (1 - 1e-12)
+        value = float(values[ends[np.argmax(is_enough)] - 1])
+        if not self.most:
+            return value, value, value
+        certain = shares <= self.decayed[of_sample]
+        parts = np.where(certain, 0.0, shares / self.most)
+        known, total, squares = (
+            np.append(0.0, np.cumsum(column))
+            for column in (np.where(certain, shares, 0.0), parts, parts * parts)
         )
-        doubt = math.log(4 / (1 - confidence))
-        above = np.sqrt(2 * doubt * (squares + self.most**2)) + self.most * (1 + doubt)
-        bounds: FloatArray = np.maximum(sums + above, decayed)
-        return bounds
+        sums = _Running(known, total, squares, self.most)
+
+        def bound(i: int, end: int) -> float:
+            """An end of the interval of the share of the first i different values."""
+            row = int(ends[i - 1]) if i else 0
+            return share(
+                sums.between(0, row, confidence), sums.between(row, values.size, confidence)
+            )[end]
+
+        def first(end: int, least: int) -> int:
+            """The fewest different values whose share has such an end; one more if none has."""
+            low, high = least, ends.size + 1
+            while low < high:
+                middle = (low + high) // 2
+                low, high = (low, middle) if bound(middle, end) >= rank else (middle + 1, high)
+            return low
+
+        def value_of(i: int) -> float:
+            if i == 0:
+                return -math.inf
+            return float(values[ends[i - 1] - 1]) if i <= ends.size else math.inf
+
+        return value, value_of(first(2, 0)), value_of(first(1, 1))
+
+    def check_sampled(self) -> None:
+        """Refuse to answer from nothing."""
+        if self.shares.any():
+            return
+        if self.most:
+            raise NothingSampledError(
+                "none of the elements was sampled: it needs a larger capacity"
+            )
+        raise NothingSampledError("this question needs elements that weigh something")
 
     def share_of(self, matches: BoolArray, confidence: float) -> Triple:
         """Which part of the whole some elements make up, in [0, 1]."""
+        self.check_sampled()
         return share(self.of(matches).total(confidence), self.of(~matches).total(confidence))
+
+
+@dataclass(frozen=True, eq=False)
+class _Running:
+    """Sums over the first so many elements, in order of value."""
+
+    known: FloatArray
+    parts: FloatArray
+    squares: FloatArray
+    most: float
+
+    def between(self, begin: int, end: int, confidence: float) -> Triple:
+        """What some of them stand for, with bounds."""
+        known, parts, squares = (
+            float(each[end] - each[begin]) for each in (self.known, self.parts, self.squares)
+        )
+        bounds = sum_interval(max(parts, 0.0), max(squares, 0.0), confidence)
+        value, lower, upper = (known + self.most * x for x in (max(parts, 0.0), *bounds))
+        return value, lower, upper
 
 
 def share(part: Triple, rest: Triple) -> Triple:
@@ -92,8 +177,6 @@ def share(part: Triple, rest: Triple) -> Triple:
     combines theirs by squares (Zou & Donner 2008); the ends are where it stops containing 0.
     """
     whole = part[0] + rest[0]
-    if not whole > 0:
-        raise ValueError("a share, rank or quantile needs elements that weigh something")
     value = part[0] / whole
     if part[1] == part[2] and rest[1] == rest[2]:
         return value, value, value
@@ -140,9 +223,10 @@ def by_expiry(
     sample: LevelSample, decay: DecayFunction, now: int, latest: int, bottom: int
 ) -> Weighed:
     """Elements that are kept by expiry under the decay they were sampled for."""
-    blind = sample.edge_levels[sample.edges > now]
+    clock = before_the_end(now)
+    blind = sample.edge_levels[sample.edges > clock]
     level = int(blind.max(initial=bottom - 1)) + 1
-    rows = np.flatnonzero((sample.levels == level) & (sample.times > now))
+    rows = np.flatnonzero((sample.levels == level) & (sample.times > clock))
     _, values, weights, times = (column[rows] for column in sample.columns)
     at = np.array([now, latest], dtype=np.int64)
     decayed = weights * decay.at(ages_of(times, at[:1]))

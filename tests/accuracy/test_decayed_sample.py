@@ -99,7 +99,7 @@ def test_errors_and_intervals_are_as_promised(stream, fixed):
             check("share: interval", holds(answer, part / whole))
             check("count: interval", holds(sketch.count(**asked), g.sum()))
             check("mean: interval", holds(sketch.mean(**asked), whole / g.sum()))
-            for q in (0.1, 0.5):
+            for q in (0.1, 0.5, 0.99):
                 answer = sketch.quantile(q, **asked)
                 truth = exact_quantile(values, decayed, q)
                 check(f"quantile {q}: interval", answer.lower <= truth <= answer.upper)
@@ -119,6 +119,19 @@ def test_the_median_of_copies_keeps_the_promise():
             truth = (weights * DECAYS[2](times.max() - times)).sum()
             failures[decay, "error"] += abs(answer.value - truth) > ERROR * truth
             failures[decay, "interval"] += not holds(answer, truth)
+    assert_rare(failures, 100, DOUBT)
+
+
+def test_quantiles_of_few_different_values_are_covered():
+    """Half of the values and a little more are 0, so the median is, and samples often say 1."""
+    failures = Counter()
+    values = (np.arange(20_000) * 7919 % 1000 >= 501).astype(float)
+    for trial in range(100):
+        for chosen in (None, NoDecay()):
+            sketch = DecayedSample(ERROR, 1 - DOUBT, chosen, seed=trial)
+            sketch.update_many(values, at=np.arange(20_000))
+            median = sketch.median()
+            failures[chosen, "median"] += not median.lower <= 0 <= median.upper
     assert_rare(failures, 100, DOUBT)
 
 

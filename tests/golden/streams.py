@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from recency import (
+    DecayedSample,
     DeterministicWave,
     EcmSketch,
     ExponentialHistogram,
@@ -18,6 +19,16 @@ from recency import (
     merge_all,
 )
 from recency.core.codec import FORMAT_VERSION
+from recency.decay import (
+    Chordal,
+    Exponential,
+    FiniteExponential,
+    NoDecay,
+    PolyExponential,
+    Polynomial,
+    SlidingWindow,
+    SuperExponential,
+)
 
 
 def _times(size):
@@ -124,6 +135,30 @@ STREAMS |= {
     "ecm-count": lambda: _ecm(by="count"),
     "ecm-merged": lambda: merge_all([_ecm(), _ecm()]),
     "ecm-empty": lambda: _ecm().empty_like(merge_levels=2),
+}
+
+
+def _decayed(decay=None, **settings):
+    sketch = DecayedSample(0.3, decay=decay, **{"capacity": 25, "seed": 4, **settings})
+    weights = _values(3000) / 4 % 20
+    sketch.update_many(_values(3000) - 50, at=_late(3000), weight=weights, id=np.arange(3000))
+    sketch.update_many([1.5, 2.5], at=990, weight=[0.1, 1e6], id=["a", b"b"])
+    return sketch
+
+
+STREAMS |= {
+    "decayed-empty": lambda: DecayedSample(capacity=9, window="1 day", unit="s"),
+    "decayed-chosen": lambda: _decayed(window=700),
+    "decayed-copies": lambda: _decayed(copies=3, unit="ms"),
+    "decayed-merged": lambda: merge_all([_decayed(), _decayed()]),
+    "decayed-exponential": lambda: _decayed(Exponential(half_life=100)),
+    "decayed-polynomial": lambda: _decayed(Polynomial(1.5, scale=10), copies=3),
+    "decayed-polyexponential": lambda: _decayed(PolyExponential(2, 3, scale=200)),
+    "decayed-superexponential": lambda: _decayed(SuperExponential(1e-4, 1.5)),
+    "decayed-chordal": lambda: _decayed(Chordal(650.5), window=700),
+    "decayed-sliding": lambda: _decayed(SlidingWindow(5, scale=60)),
+    "decayed-finite": lambda: _decayed(FiniteExponential(0.01, 0.05)),
+    "decayed-undecayed": lambda: _decayed(NoDecay()),
 }
 
 

@@ -148,7 +148,7 @@ REFUSED = [
         DecayedSample(decay=Custom(lambda x: 1 / (1 + x))),
         {"at": "n"},
         ValueError,
-        r"sketch_df: cannot encode a Custom decay",
+        r"cannot encode a Custom decay",
     ),
     (DecayedSample(), {"at": "n", "item": "s"}, TypeError, r"takes no item, it takes value, at"),
     ("SumWave", {"at": "n"}, TypeError, r"prototype must be a sketch, got str"),

@@ -173,11 +173,51 @@ def test_decays_are_values(decay):
     assert [other for other in DECAYS + SCALED if other == decay] == [decay]
 
 
+def test_bounds_are_integers_not_floats():
+    assert NoDecay().integral_inverse(2.0**53, 2**53 + 1) == 0
+    assert NoDecay().integral_inverse(2.0**53, 2**53) == INT64_MAX
+
+
+def test_custom_functions_get_arrays_and_may_underflow():
+    assert "converging" in Custom(lambda x: np.exp(-x), {"converging"}).kinds
+    slow = Custom(np.vectorize(lambda x: 1 / (1 + x)))
+    assert slow(1) == 0.5
+    assert slow(np.empty(0)).tolist() == []
+
+    class Unhashable:
+        __hash__ = None
+
+        def __call__(self, x):
+            return 1 / (1 + x)
+
+    with pytest.raises(TypeError, match="hashable"):
+        Custom(Unhashable())
+
+
 def test_custom_functions_are_compared_but_not_encoded():
     assert Custom(gently) == Custom(gently) != Custom(gently, scale=2)
     assert pickle.loads(pickle.dumps(Custom(gently)))(3) == gently(3)
     with pytest.raises(ValueError, match="cannot encode a Custom decay"):
         Custom(gently).encoded()
+
+
+EXTREMES = [5e-324, 1e-300, 1e-9, 0.5, 1e9, 1e300, 1.7e308]
+
+
+@pytest.mark.parametrize("scale", EXTREMES)
+@pytest.mark.parametrize("x", EXTREMES)
+def test_extreme_parameters_neither_warn_nor_break(x, scale):
+    decays = [NoDecay(scale), SlidingWindow(x, scale), Exponential(x, scale), Chordal(x, scale)]
+    decays += [Polynomial(x, scale), SuperExponential(x, 1.5, scale), SuperExponential(x, 2, scale)]
+    decays += [FiniteExponential(x, 0.5, scale)]
+    ages = np.array([0, 1, 2, 1000, 2**40, 2**62])
+    for decay in decays:
+        values = decay(ages)
+        assert (np.diff(values) <= 1e-15).all()
+        assert ((values >= 0) & (values <= 1)).all()
+        inverse = decay.first_age_below(np.array([1.0, 1e300, 1e-300]), np.array([0.5, 0.5, 0.5]))
+        assert (inverse >= 0).all()
+        assert decay.reach is None or decay.reach >= 0
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 import math
 import pickle
+import struct
+import zlib
 from fractions import Fraction
 
 import numpy as np
@@ -9,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recency import DecayedSample, Estimate, loads, merge_all
+from recency import CorruptSketchError, DecayedSample, Estimate, loads, merge_all
 from recency.core.sizing import (
     capacity_for_count,
+    count_interval,
     doubt_per_copy,
     gamma_quantile,
     poisson_at_most,
@@ -280,6 +283,90 @@ def test_expired_elements_are_dropped():
     assert fading.query(now=9_999 + 100) == Estimate(0.0, 0.0, 0.0)
 
 
+def test_a_heavier_element_may_come_after_a_question():
+    """Its weight raises the lowest level; edges of levels below it must not count for others."""
+    for weight in (2.0**20, 2.0**60):
+        rows = [
+            {"at": np.zeros(20_000, int), "id": np.arange(20_000), "weight": w} for w in (1, weight)
+        ]
+        asked, whole = (DecayedSample(decay=Exponential(half_life=100)) for _ in range(2))
+        for row in rows:
+            asked.update_many(**row)
+            asked.query()
+            whole.update_many(**row)
+        assert asked == whole
+        assert asked.query().lower <= 20_000 * (weight + 1) <= asked.query().upper
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 5])
+def test_elements_of_one_highest_level_may_outnumber_the_capacity(capacity):
+    """Each level below keeps others of them."""
+    rng = np.random.default_rng(capacity)
+    for decay in (Polynomial(1), Chordal(3000), SuperExponential(1e-6, 2)):
+        for seed in range(10):
+            sketch = DecayedSample(decay=decay, capacity=capacity, seed=seed)
+            times, weights = rng.integers(0, 2000, 3000), rng.integers(1, 100, 3000)
+            sketch.update_many(at=times, weight=weights, id=np.arange(3000))
+            assert loads(sketch.to_bytes()) == sketch
+
+
+@pytest.mark.parametrize("decay", [None, NoDecay(), Exponential(half_life=5), Chordal(9)])
+def test_the_end_of_time(decay):
+    last = 2**63 - 1
+    for late in (0, 2):
+        sketch = DecayedSample(decay=decay)
+        sketch.update_many(at=[last - late] * 5, id=range(5))
+        truth = 5 * (decay or NoDecay())(late)
+        assert sketch.query(now=last).value == pytest.approx(truth, rel=1e-6)
+        assert loads(sketch.to_bytes()) == sketch
+
+
+def test_ages_beyond_what_floats_tell_apart():
+    sketch = DecayedSample()
+    sketch.update(at=0)
+    assert sketch.query(SlidingWindow(2**60), now=2**60 - 1).value == 1
+    assert sketch.query(SlidingWindow(2**60), now=2**60).value == 0
+    sketch.update(at=-(2**63) + 1)
+    assert sketch.query(now=2**63 - 1).value == 2
+
+
+def test_counts_with_weights_that_are_far_apart():
+    nothing = DecayedSample()
+    nothing.update(at=1, weight=0)
+    assert nothing.count() == nothing.query() == Estimate(0.0, 0.0, 0.0)
+    with pytest.raises(ValueError, match="weigh something"):
+        nothing.mean()
+    sketch = DecayedSample(capacity=20)
+    sketch.update_many(7.0, at=range(1000), weight=[2.0**900] * 500 + [5e-324] * 500)
+    for answer in (sketch.count(), sketch.mean()):
+        assert answer.lower <= answer.value <= answer.upper
+        assert math.isfinite(answer.value)
+    assert sketch.count().upper >= 1000
+    assert [value for value, _ in sketch.frequent_items(0.1)] == [7.0]
+
+
+def test_values_that_just_reach_the_threshold_are_frequent():
+    sketch = DecayedSample()
+    sketch.update_many(7.0, at=range(10), weight=[0.1] * 10)
+    assert sketch.query().value == 1
+    assert sketch.frequent_items(1) == [(7.0, Estimate(1.0, 1.0, 1.0))]
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_level_that_answers_may_be_empty(copies):
+    refused = 0
+    for seed in range(60):
+        sketch = DecayedSample(capacity=2, decay=NoDecay(), seed=seed, copies=copies)
+        sketch.update_many(np.arange(100.0), at=5)
+        if not any(copy.shares.size for copy in sketch._weighed(None, None)):
+            with pytest.raises(ValueError, match="larger capacity"):
+                sketch.median()
+            refused += 1
+        else:
+            assert 0 <= sketch.median().value <= 99
+    assert 0 < refused < 30 if copies == 1 else refused == 0
+
+
 # --- sizing ---
 
 
@@ -304,13 +391,40 @@ def test_the_doubt_of_copies_is_that_of_a_majority(copies):
     assert float(fails) == pytest.approx(0.05, rel=1e-6)
 
 
-@pytest.mark.parametrize("shape", [1, 2, 5, 40, 300, 2500])
-@pytest.mark.parametrize("p", [1e-6, 0.02, 0.5, 0.98, 1 - 1e-6])
-def test_gamma_quantiles(shape, p):
-    """P[Gamma(n) ≤ x] = P[Poisson(x) ≥ n]."""
-    x = gamma_quantile(float(shape), p)
-    below = 1 - poisson_at_most(np.array([shape - 1.0]), np.array([x]))[0]
-    assert below == pytest.approx(p, rel=1e-6)
+@pytest.mark.parametrize("shape", [1, 2, 5, 40, 300, 2500, 22_287])
+@pytest.mark.parametrize("tail", [5e-13, 1e-6, 0.02, 0.5, 0.7])
+def test_gamma_quantiles(shape, tail):
+    """P[Gamma(n) > x] = P[Poisson(x) < n]."""
+    x = gamma_quantile(float(shape), tail, upper=True)
+    assert poisson_at_most(np.array([shape - 1.0]), np.array([x]))[0] == pytest.approx(tail)
+    x = gamma_quantile(float(shape), tail, upper=False)
+    if tail > 1e-9:  # what the other side can tell
+        below = 1 - poisson_at_most(np.array([shape - 1.0]), np.array([x]))[0]
+        assert below == pytest.approx(tail, rel=1e-6)
+
+
+@pytest.mark.parametrize("shape", [1.3, 2.5, 7.75, 40.2])
+@pytest.mark.parametrize("tail", [1e-6, 0.02, 0.5])
+def test_gamma_quantiles_of_fractional_shapes(shape, tail):
+    """By integrating the density."""
+    for upper in (True, False):
+        x = gamma_quantile(shape, tail, upper)
+        grid = np.linspace(x, shape + 60 * math.sqrt(shape) + 60, 400_001)
+        if not upper:
+            grid = np.linspace(1e-12, x, 400_001)
+        density = np.exp((shape - 1) * np.log(grid) - grid - math.lgamma(shape))
+        assert np.trapezoid(density, grid) == pytest.approx(tail, rel=1e-3)
+
+
+def test_intervals_at_very_high_confidence():
+    for n in (0, 1, 40, 4000, 22_287, 429_541):
+        for confidence in (0.5, 1 - 1e-6, 1 - 1e-11, 1 - 1.1e-12):
+            lower, upper = count_interval(n, confidence)
+            assert lower <= n <= upper <= n + 12 * math.sqrt(n) + 40
+    assert count_interval(0, 1 - 1e-11)[1] == pytest.approx(-math.log(0.7e-11 / 2), rel=1e-4)
+    sketch = DecayedSample(0.2, 1 - 1.1e-12)
+    sketch.update_many(at=np.arange(20_000))
+    assert sketch.query().lower <= 20_000 <= sketch.query().upper
 
 
 def test_weighted_intervals_cover():
@@ -388,6 +502,22 @@ def test_a_sketch_with_a_custom_decay_works_but_for_bytes():
         with pytest.raises(ValueError, match="cannot encode a Custom decay"):
             ask()
     assert sketch != few(decay=Custom(lambda x: 1 / (1 + x)))
+
+
+@pytest.mark.parametrize("scale", [1e-310, 0.0, -1.0, math.inf, math.nan, 1e300])
+def test_hostile_decays_in_bytes(scale):
+    sketch = few(decay=Polynomial(1.0, scale=2.0))
+    frame = sketch.to_bytes()
+    begin = frame.index(b"Polynomial") + len("Polynomial") + 1 + 8 + 1
+    assert frame[begin : begin + 8] == struct.pack("<d", 2.0)
+    frame = frame[:begin] + struct.pack("<d", scale) + frame[begin + 8 : -4]
+    frame += struct.pack("<I", zlib.crc32(frame))
+    try:
+        changed = loads(frame)
+    except CorruptSketchError:
+        return
+    assert changed.config.decay.scale == scale
+    assert changed.query().lower <= changed.query().upper
 
 
 def test_what_a_sketch_says_of_itself():

@@ -15,6 +15,7 @@ from recency.core.arrays import FloatArray
 _PART_BITS = 6
 _PARTS = 1 << _PART_BITS  # of an octave
 _TERMS = 7
+_LARGEST = np.finfo(np.float64).max
 
 
 def _tables() -> tuple[FloatArray, FloatArray, FloatArray, list[float], list[float]]:
@@ -52,8 +53,8 @@ def exp2(x: FloatArray) -> FloatArray:
 
 
 def log2(x: FloatArray) -> FloatArray:
-    """log₂ of positive numbers."""
-    mantissa, exponent = np.frexp(x)
+    """log₂ of positive numbers; 1024 of what is beyond floats."""
+    mantissa, exponent = np.frexp(np.minimum(x, _LARGEST))
     mantissa = 2 * mantissa  # in [1, 2)
     part = ((mantissa - 1) * _PARTS).astype(np.int64)
     near = mantissa * _FACTORS[part] - 1

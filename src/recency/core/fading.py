@@ -56,9 +56,22 @@ class DecayFunction(Hashable, Protocol):
 
 
 def ages_of(times: Int64Array, now: Int64Array) -> FloatArray:
-    """now − times, which must not be negative; exact up to 2⁵³."""
+    """now − times, which must not be negative; beyond 2⁵³ rounded down.
+
+    Then age < width is decided as if there were no rounding, for any width that is a float.
+    """
     ages: UInt64Array = now.view(np.uint64) - times.view(np.uint64)
-    return ages.astype(np.float64)
+    floats: FloatArray = ages.astype(np.float64)
+    if ages.size and ages.max() > 2**53:
+        fits = floats < 2.0**64
+        above = ~fits | (np.where(fits, floats, 0.0).astype(np.uint64) > ages)
+        floats = np.where(above, np.nextafter(floats, 0), floats)
+    return floats
+
+
+def before_the_end(time: int) -> int:
+    """A time that an expiry which never comes is later than."""
+    return min(time, INT64_MAX - 1)
 
 
 @lru_cache(maxsize=64)
@@ -85,6 +98,7 @@ class Fading:
     ) -> tuple[Int64Array, Int64Array, Columns]:
         """Groups, expiries and columns of elements at all levels of a key that may keep them."""
         coins, _, weights, times = columns
+        times = np.minimum(times, before_the_end(INT64_MAX))
         tops = levels_of_weights(weights, coins << np.uint64(11))
         levels = np.arange(self.bottom, int(tops.max(initial=self.bottom)) + 1)
         until = self._until(sample, key, levels)
@@ -132,10 +146,10 @@ class Fading:
     def _until(self, sample: LevelSample, key: int, levels: Int64Array) -> Int64Array:
         """Per level, the last time that an element must not expire at."""
         until = np.full(levels.size, self.clock)
-        mine = np.flatnonzero(
-            (sample.edge_keys == key) & (sample.edge_levels < self.bottom + levels.size)
-        )
-        places = sample.edge_levels[mine] - self.bottom
+        # Edges below the bottom are still there if a heavier element has just come.
+        of_key = np.where(sample.edge_keys == key, sample.edge_levels - self.bottom, -1)
+        mine = np.flatnonzero((of_key >= 0) & (of_key < levels.size))
+        places = of_key[mine]
         until[places] = np.maximum(until[places], sample.edges[mine])
         return until
 

@@ -162,7 +162,8 @@ def read_states(
     level_steps = reader.signed(levels_of_record)
     level_numbers = np.repeat(np.arange(records.size), per_sample)
     levels = _levels(level_steps, level_numbers, level_range, name)
-    level_counts = reader.integers(levels_of_record, most=empty.capacity)
+    most = INT64_MAX if ahead else empty.capacity
+    level_counts = reader.integers(levels_of_record, most=most)
     if (level_counts < 1).any():
         corrupt(name, "a level without elements")
     counts = reader.sums(level_counts, records[level_numbers])

@@ -165,34 +165,64 @@ def weighted_interval(total: float, squares: float, doubt: float) -> tuple[float
     counts (Garwood 1936).
     """
     above = (total + 1) ** 2 / (squares + 1)
-    upper = (squares + 1) / (total + 1) * gamma_quantile(above, 1 - doubt / 2)
+    upper = (squares + 1) / (total + 1) * gamma_quantile(above, doubt / 2, upper=True)
     if squares < _NEGLIGIBLE:
         return 0.0, upper
-    return squares / total * gamma_quantile(total * total / squares, doubt / 2), upper
+    lower = gamma_quantile(total * total / squares, doubt / 2, upper=False)
+    return squares / total * lower, upper
 
 
 @lru_cache(maxsize=4096)
-def gamma_quantile(shape: float, p: float) -> float:
-    """The p-quantile of a Gamma(shape) variable, by Newton's method from a good guess."""
-    z = NormalDist().inv_cdf(p)
+def gamma_quantile(shape: float, tail: float, upper: bool) -> float:
+    """Where a Gamma(shape ≥ 1) variable leaves this probability above, or below.
+
+    Newton's method on the logarithm of the tail, which is concave, from a good guess.
+    """
+    z = NormalDist().inv_cdf(tail) * (-1 if upper else 1)
     x = max(shape * (1 - 1 / (9 * shape) + z / (3 * math.sqrt(shape))) ** 3, 1e-3 * shape)
     if shape > _LARGE_SHAPE:
         return x  # Wilson & Hilferty 1931, whose error falls with the shape
-    for _ in range(40):
+    for _ in range(60):
+        # Tails are multiples of the density, which cancels.
+        size, slope = (_above(shape, x), -1.0) if upper else (_below(shape, x), 1.0)
         log_density = (shape - 1) * math.log(x) - x - math.lgamma(shape)
-        step = (_gamma_at_most(shape, x) - p) / max(math.exp(log_density), 1e-300)
+        step = (log_density + math.log(size) - math.log(tail)) * slope * size
         x = min(max(x - step, x / 4), 4 * x)
-        if abs(step) <= 1e-10 * x:
+        if abs(step) <= 1e-12 * x:
             break
     return x
 
 
-def _gamma_at_most(shape: float, x: float) -> float:
-    """P[Gamma(shape) ≤ x], by its series: all terms are positive."""
+def _below(shape: float, x: float) -> float:
+    """P[Gamma(shape) ≤ x] over the density at x: x/a + x²/(a(a + 1)) + …, all positive."""
     terms = int(64 + max(0.0, x - shape) + 12 * math.sqrt(x))
-    ratios = x / (shape + np.arange(1, terms))
-    series = 1 + float(np.cumprod(ratios).sum())
-    return math.exp(shape * math.log(x) - x - math.lgamma(shape + 1)) * series
+    return float(np.cumprod(x / (shape + np.arange(terms))).sum())
+
+
+def _above(shape: float, x: float) -> float:
+    """P[Gamma(shape) > x] over the density at x: 1 + (a − 1)/x + (a − 1)(a − 2)/x² + …
+
+    The sum goes on while factors are positive; what is left then, the same ratio for a shape in
+    [0, 1), is a continued fraction.
+    """
+    if x < shape:  # terms would grow
+        log_density = (shape - 1) * math.log(x) - x - math.lgamma(shape)
+        return math.exp(-log_density) - _below(shape, x)
+    whole = math.ceil(shape) - 1
+    terms = min(whole, int(64 + 12 * math.sqrt(x)))
+    products = np.cumprod((shape - 1 - np.arange(terms)) / x) if terms else np.empty(0)
+    total = 1 + float(products[:-1].sum())
+    if not terms:
+        return _rest(shape, x)
+    return total + float(products[-1]) * (_rest(shape - whole, x) if terms == whole else 1.0)
+
+
+def _rest(shape: float, x: float) -> float:
+    """The same for shapes in (0, 1]: x/(x + (1 − a)/(1 + 1/(x + (2 − a)/(1 + 2/(x + …)))))."""
+    fraction = x
+    for n in range(60, 0, -1):
+        fraction = x + (n - shape) / (1 + n / fraction)
+    return x / fraction
 
 
 def poisson_at_most(k: FloatArray, mean: FloatArray) -> FloatArray:
