@@ -651,7 +651,7 @@ def _ecm_cases():
 
 
 def _decayed_cases():
-    weights = st.sampled_from([0, 1, 1, 2.5, 40, 1000]) | st.floats(0, 1e6)
+    weights = st.sampled_from([0, 1, 1, 2.5, 40, 1000, 2.0**-30, 2.0**40]) | st.floats(0, 1e6)
     columns = {"value": st.integers(-3, 9) | st.floats(-2, 2), "weight": weights}
     ids = st.integers(0, 5) | st.text(max_size=2) | st.binary(max_size=2)
 
