@@ -77,6 +77,10 @@ class Decay(ABC):
         """The last age at which the value is at least 2^−halvings; None without a formula."""
         return None
 
+    def _near_last_age(self, halvings: FloatArray) -> FloatArray | None:
+        """The same, nearly, where that saves time: it will be checked."""
+        return None
+
     # --- the same for all ---
 
     def __call__(self, age: Any) -> Any:
@@ -144,7 +148,12 @@ class Decay(ABC):
         with np.errstate(over="ignore", under="ignore"):
             np.divide(bounds, weights, out=ratios, where=weights > 0)
         ratios = np.clip(ratios, _TINY, 1.0)
-        lasts = self.last_ages(-log2(ratios))
+        halvings = -log2(ratios)
+        lasts = self.last_ages(halvings)
+        if lasts is None:
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+                close = self._near_last_age(halvings)
+                lasts = None if close is None else close * self.scale
         if lasts is None:
             place = np.searchsorted(-self.at(_GRID), -ratios, side="right")
             low, high = _GRID[np.maximum(place - 1, 0)], _GRID[np.minimum(place, _GRID.size - 1)]
@@ -312,7 +321,7 @@ class PolyExponential(Decay):
         """Not increasing, from one tick to the next."""
         super().__post_init__()
         # After the first tick it is at most 1; it has one peak, so it falls from there on.
-        least = self.k * self.scale * math.log1p(1 / self.scale) / math.log(2)
+        least = self.k * (self.scale * math.log1p(min(1 / self.scale, 1e300)) / math.log(2))
         if self.rate < least * (1 - 1e-12):
             raise ValueError(
                 f"rate must be at least {least:g} for k = {self.k:g} at scale {self.scale:g}: "
@@ -321,6 +330,21 @@ class PolyExponential(Decay):
 
     def _value(self, age: FloatArray) -> FloatArray:
         return np.minimum(exp2(self.k * log2(age + 1) - self.rate * age), 1.0)
+
+    def _near_last_age(self, halvings: FloatArray) -> FloatArray:
+        """Newton's method on rate·(y − 1) − k·log₂ y − halvings, y = age + 1, from the right.
+
+        That is convex, so it never steps beyond the root. The start is where a tangent of log₂ is.
+        """
+        touching = 2 * self.k / (self.rate * math.log(2))
+        offset = self.rate + self.k * (math.log2(touching) - 1 / math.log(2))
+        y = np.maximum(2 * (halvings + offset) / self.rate, 1.0 + 1e-9)
+        slope = self.k / math.log(2)
+        for _ in range(6):
+            step = self.rate * (y - 1) - self.k * log2(y) - halvings
+            step /= np.maximum(self.rate - slope / y, 1e-9 * self.rate)
+            y = np.maximum(np.nan_to_num(y - step), 1.0)
+        return y - 1
 
 
 @dataclass(frozen=True)

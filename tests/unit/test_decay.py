@@ -210,6 +210,8 @@ def test_extreme_parameters_neither_warn_nor_break(x, scale):
     decays = [NoDecay(scale), SlidingWindow(x, scale), Exponential(x, scale), Chordal(x, scale)]
     decays += [Polynomial(x, scale), SuperExponential(x, 1.5, scale), SuperExponential(x, 2, scale)]
     decays += [FiniteExponential(x, 0.5, scale)]
+    if x < 1e300:
+        decays += [PolyExponential(x, 1.5 * x + 1e-323, scale), PolyExponential(1e-9, 1 + x, scale)]
     ages = np.array([0, 1, 2, 1000, 2**40, 2**62])
     for decay in decays:
         values = decay(ages)
