@@ -271,41 +271,29 @@ class IdentityCodec:
         writer.ragged(values, counts)
 
     def read(self, levels: Int64Array, counts: Int64Array, reader: RecordReader) -> NDArray[Any]:
-        """As they are, if they fit their level."""
+        """As they are, if they fit."""
         values = reader.ragged(counts)
-        if (values > most_identity(levels)).any():
+        if (values > self.most(levels)).any():
             corrupt(reader.name, "an identity out of range")
         return values
 
+    def most(self, levels: Int64Array) -> UInt64Array:
+        """The largest identity at each level."""
+        bits = np.clip(63 - levels, 0, 56).astype(np.uint64)
+        return (np.uint64(1) << bits) - np.uint64(1)
 
-class CoinCodec:
-    """Coins: 53 bits of the hash of an element."""
 
-    dtype = np.uint64
+class CoinCodec(IdentityCodec):
+    """Coins: 53 bits of the hash of an element, whatever its level."""
 
-    def write(
-        self, values: NDArray[Any], levels: Int64Array, counts: Int64Array, writer: RecordWriter
-    ) -> None:
-        """As they are."""
-        writer.ragged(values, counts)
-
-    def read(self, levels: Int64Array, counts: Int64Array, reader: RecordReader) -> NDArray[Any]:
-        """As they are, if they fit."""
-        coins = reader.ragged(counts)
-        if (coins >> np.uint64(53)).any():
-            corrupt(reader.name, "a coin out of range")
-        return coins
+    def most(self, levels: Int64Array) -> UInt64Array:
+        """The largest coin."""
+        return np.full(levels.size, 2**53 - 1, dtype=np.uint64)
 
 
 def identities(hashes: UInt64Array, levels: Int64Array) -> UInt64Array:
     """What is kept of a hash: its lowest 56 bits above those that the level gives away."""
     return (hashes >> levels.view(np.uint64) >> np.uint64(1)) & np.uint64(2**56 - 1)
-
-
-def most_identity(levels: Int64Array) -> UInt64Array:
-    """The largest identity at each level."""
-    bits = np.clip(63 - levels, 0, 56).astype(np.uint64)
-    return (np.uint64(1) << bits) - np.uint64(1)
 
 
 class NumberCodec:
