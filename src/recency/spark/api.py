@@ -5,22 +5,38 @@ tree: at each level those of up to 32 partitions meet in one node, in the order 
 which is one ``merge_all``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, BooleanType, LongType, StructField, StructType
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    IntegerType,
+    LongType,
+    StructField,
+    StructType,
+)
 
 from recency.core import validate
 from recency.sketch import Sketch
-from recency.spark.build import ORDER_BITS, Limits, explained, group_leaves, one_leaf
+from recency.spark.build import (
+    ORDER_BITS,
+    Limits,
+    explained,
+    group_leaves,
+    many_leaves,
+    one_leaf,
+)
 from recency.spark.checks import (
     ColumnLike,
     Source,
     check_frame,
     check_prototype,
     event_source,
+    many_source,
     sketch_source,
 )
 from recency.spark.tree import merge_on_driver, merge_partition, merge_rows
@@ -98,9 +114,90 @@ def sketch_df(
     columns = {"at": at, "item": item, "value": value, "weight": weight, "id": id}
     source = event_source(check_frame(df, function), prototype, columns, by, function)
     if by is None:
-        return _one_sketch(source, prototype, depth)
-    by_rows = _groups_are_many(source) if shuffle == "auto" else shuffle == "rows"
-    return _sketch_groups(source, prototype, 1 if by_rows else depth, by_rows)
+        build = one_leaf(source.jobs[0], depth)
+        leaves = _in_order(source).mapInArrow(build, StructType(_LEAF))
+        leaves = leaves.select(F.lit(0).cast("int").alias("which"), "*")
+        return _collected(leaves, source, depth, function)[0]
+    return _sketch_groups(source, ["sketch"], depth, shuffle, function)
+
+
+@dataclass(frozen=True)
+class On:
+    """A sketch to build and the columns to build it from; made by :func:`on`."""
+
+    prototype: Sketch
+    columns: dict[str, ColumnLike | None]
+
+
+def on(
+    prototype: Sketch,
+    *,
+    at: ColumnLike | None = None,
+    item: ColumnLike | None = None,
+    value: ColumnLike | None = None,
+    weight: ColumnLike | None = None,
+    id: ColumnLike | None = None,
+) -> On:
+    """For :func:`sketch_many`: a prototype and its columns, as in :func:`sketch_df`."""
+    return On(prototype, {"at": at, "item": item, "value": value, "weight": weight, "id": id})
+
+
+def sketch_many(
+    df: DataFrame,
+    sketches: Mapping[str, On],
+    *,
+    by: ColumnLike | Sequence[ColumnLike] | None = None,
+    depth: int = 2,
+    shuffle: Literal["auto", "rows", "partials"] = "auto",
+) -> Any:
+    """Several sketches of the rows of a DataFrame in one scan, of all rows or of each group.
+
+    Rows cross from the JVM to Python once, each column that is used once. Without ``by`` a dict of
+    sketches. With it a DataFrame with the columns of ``by`` and a binary column for each sketch,
+    under its name; where a group has nothing for a sketch, that is empty. A row with a NULL is left
+    out of those sketches that use the column.
+
+    The other parameters are those of :func:`sketch_df`.
+
+    Examples
+    --------
+    ::
+
+        sketch_many(
+            clicks,
+            {
+                "users": on(RandomizedWave("7 days", unit="s"), at="time", item="user"),
+                "clicks": on(ExponentialHistogram("7 days", unit="s"), at="time"),
+            },
+            by="page",
+        )
+    """
+    function = "sketch_many"
+    with explained(function):
+        validate.one_of(shuffle, "shuffle", ("auto", "rows", "partials"))
+        validate.integer(depth, "depth", 1, 6)
+    wanted = {
+        name: (check_prototype(each.prototype, f"{function}: {name}"), each.columns)
+        for name, each in _checked_names(sketches, function).items()
+    }
+    source = many_source(check_frame(df, function), wanted, by, function)
+    if by is None:
+        schema = StructType([StructField("which", IntegerType()), *_LEAF])
+        leaves = source.rows.mapInArrow(many_leaves(source.jobs, depth, _LIMITS), schema)
+        return dict(zip(wanted, _collected(leaves, source, depth, function), strict=True))
+    return _sketch_groups(source, list(wanted), depth, shuffle, function)
+
+
+def _checked_names(sketches: object, function: str) -> Mapping[str, On]:
+    if not isinstance(sketches, Mapping) or not sketches:
+        raise TypeError(f"{function}: sketches must be a dict of names and on(…), got {sketches!r}")
+    for name, each in sketches.items():
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"{function}: names of sketches must be strings, got {name!r}")
+        if not isinstance(each, On):
+            kind = type(each).__name__
+            raise TypeError(f"{function}: {name} must be on(prototype, at=…, …), got {kind}")
+    return sketches
 
 
 def merge_df(
@@ -127,60 +224,80 @@ def merge_df(
     function = "merge_df"
     source = sketch_source(check_frame(df, function), column, by, function)
     if by is None:
-        leaves = source.rows.mapInArrow(merge_partition(function, _LIMITS), StructType(_LEAF))
+        rows = source.rows.select("order", "done", "sketch")
+        leaves = rows.mapInArrow(merge_partition(function, _LIMITS), StructType(_LEAF))
         sketch = merge_on_driver(leaves.collect(), function)
         if sketch is None:
             raise ValueError("merge_df: there are no sketches to merge")
         return sketch
-    return _merged_groups(source.rows.repartition(*source.groups), source, None, function)
+    leaves = source.rows.repartition(*source.groups)
+    return _last_level(leaves, source, ["sketch"], function)
 
 
-def _one_sketch(source: Source, prototype: Sketch, depth: int) -> Sketch:
-    build = one_leaf(prototype, source.roles, depth)
-    leaves = _in_order(source.rows, prototype).mapInArrow(build, StructType(_LEAF))
-    rows = _up_the_tree(leaves, [], prototype, depth).collect()
-    sketch = merge_on_driver(rows, "sketch_df")
-    if sketch is None:
-        return prototype.copy()
-    sketch._finish(prototype)
-    return sketch
+def _collected(leaves: DataFrame, source: Source, depth: int, function: str) -> list[Sketch]:
+    """The sketch of each job, on the driver, of leaves (which, order, done, sketch)."""
+    rows = _up_the_tree(leaves, [], source, depth, function).collect()
+    sketches = []
+    for which, job in enumerate(source.jobs):
+        sketch = merge_on_driver([row for row in rows if row["which"] == which], function)
+        if sketch is None:
+            sketch = job.prototype.copy()
+        sketch._finish(job.prototype)
+        sketches.append(sketch)
+    return sketches
 
 
-def _sketch_groups(source: Source, prototype: Sketch, depth: int, by_rows: bool) -> DataFrame:
+def _sketch_groups(
+    source: Source, names: list[str], depth: int, shuffle: str, function: str
+) -> DataFrame:
+    """The columns of the groups, and the sketches of the jobs under these names."""
     keys = source.groups
-    rows = source.rows.repartition(*keys) if by_rows else source.rows
-    schema = StructType([*(source.rows.schema[key] for key in keys), *_LEAF])
-    build = group_leaves(prototype, source.roles, depth, by_rows, _LIMITS)
-    leaves = _in_order(rows, prototype).mapInArrow(build, schema)
-    leaves = _up_the_tree(leaves, keys, prototype, depth)
+    by_rows = _groups_are_many(source) if shuffle == "auto" else shuffle == "rows"
+    depth = 1 if by_rows else depth
+    source = replace(source, rows=source.rows.repartition(*keys)) if by_rows else source
+    which = StructField("which", IntegerType())
+    schema = StructType([*(source.rows.schema[key] for key in keys), which, *_LEAF])
+    is_sorted = len(source.jobs) == 1
+    build = group_leaves(source.jobs, depth, by_rows, _LIMITS, is_sorted, function)
+    rows = _in_order(source) if is_sorted else source.rows
+    leaves = _up_the_tree(rows.mapInArrow(build, schema), keys, source, depth, function)
     if not by_rows:
         leaves = leaves.repartition(*keys)
-    return _merged_groups(leaves, source, prototype, "sketch_df")
+    return _last_level(leaves, source, names, function)
 
 
-def _up_the_tree(leaves: DataFrame, keys: list[str], prototype: Sketch, depth: int) -> DataFrame:
+def _up_the_tree(
+    leaves: DataFrame, keys: list[str], source: Source, depth: int, function: str
+) -> DataFrame:
     """Merge leaves, level by level, all but the last."""
-    merge = merge_rows(len(keys) + 1, prototype, False, "sketch_df", _LIMITS)
+    prototypes = [job.prototype for job in source.jobs]
+    merge = merge_rows(len(keys) + 1, prototypes, function, _LIMITS)
+    by = [*keys, "node", "which"]
     for level in range(1, depth):
         node = F.shiftright("order", ORDER_BITS + _FAN_IN_BITS * level).alias("node")
-        nodes = leaves.select(*keys, node, "order", "done", "sketch").repartition(*keys, "node")
-        nodes = nodes.sortWithinPartitions(*keys, "node", "order").mapInArrow(merge, nodes.schema)
+        nodes = leaves.select(*keys, node, "which", "order", "done", "sketch").repartition(*by)
+        nodes = nodes.sortWithinPartitions(*by, "order").mapInArrow(merge, nodes.schema)
         leaves = nodes.drop("node")
     return leaves
 
 
-def _merged_groups(
-    leaves: DataFrame, source: Source, prototype: Sketch | None, function: str
-) -> DataFrame:
-    """One row for each group, under the names that the caller gave."""
+def _last_level(leaves: DataFrame, source: Source, names: list[str], function: str) -> DataFrame:
+    """One row for each group, under the names that the caller gave, and its sketches."""
     keys = source.groups
-    merge = merge_rows(len(keys), prototype, True, function, _LIMITS)
-    merged = leaves.sortWithinPartitions(*keys, "order").mapInArrow(merge, leaves.schema)
-    return merged.select(*keys, "sketch").toDF(*source.names, "sketch")
+    prototypes = [job.prototype for job in source.jobs]
+    merge = merge_rows(len(keys), prototypes, function, _LIMITS, last=True)
+    sketches = [StructField(f"s{i}", BinaryType()) for i in range(len(names))]
+    schema = StructType([*(leaves.schema[key] for key in keys), *sketches])
+    merged = leaves.sortWithinPartitions(*keys, "which", "order").mapInArrow(merge, schema)
+    return merged.toDF(*source.names, *names)
 
 
-def _in_order(rows: DataFrame, prototype: Sketch) -> DataFrame:
-    return rows.sortWithinPartitions("at") if prototype.needs_order else rows
+def _in_order(source: Source) -> DataFrame:
+    return (
+        source.rows.sortWithinPartitions("at")
+        if source.jobs[0].prototype.needs_order
+        else source.rows
+    )
 
 
 def _groups_are_many(source: Source) -> bool:

@@ -1,6 +1,6 @@
 """Leaves: what one Spark partition makes of its rows."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from recency.column import Column
 from recency.errors import CorruptSketchError, IncompatibleSketchError, OutOfOrderError
 from recency.sketch import Sketch
 from recency.spark.columns import arguments, chunks, number_rows, one_array
@@ -29,96 +28,161 @@ class Limits:
     """Bytes of the sketches of groups that are held before they are handed on."""
 
 
-def one_leaf(prototype: Sketch, roles: tuple[str, ...], merge_levels: int) -> Mapper:
+@dataclass(frozen=True)
+class Job:
+    """A sketch that is to be built, and the columns that it is built from."""
+
+    prototype: Sketch
+    roles: tuple[str, ...]
+    places: tuple[int, ...]  # of the columns, among those of a batch
+
+    def events(self, columns: Sequence[Any]) -> tuple[dict[str, Any], Any]:
+        """Arguments of ``update_many``, and which rows they are of (None: all).
+
+        Rows with a NULL in a column that is used are left out.
+        """
+        used = [columns[place] for place in self.places]
+        rows = None
+        if any(column.null_count for column in used):
+            valid = np.logical_and.reduce(
+                [column.is_valid().to_numpy(zero_copy_only=False) for column in used]
+            )
+            rows = np.flatnonzero(valid)
+            used = [column.filter(pa.array(valid)) for column in used]
+        return arguments(used, self.roles, self.prototype), rows
+
+
+def one_leaf(job: Job, merge_levels: int) -> Mapper:
     """A mapper to (order, done, sketch): one row for a partition that has events."""
 
     def build(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with explained("sketch_df"):
             part = partition_id()
-            sketch = prototype.empty_like(merge_levels, part)
+            sketch = job.prototype.empty_like(merge_levels, part)
             for batch in batches:
                 if batch.num_rows:
-                    sketch.update_many(**arguments(batch.columns, roles, prototype))
+                    sketch.update_many(**job.events(batch.columns)[0])
             if not sketch.is_empty:
                 yield leaf_rows([], part << ORDER_BITS, [sketch.to_bytes()])
 
     return build
 
 
-def group_leaves(
-    prototype: Sketch,
-    roles: tuple[str, ...],
-    merge_levels: int,
-    is_whole: bool,
-    limits: Limits,
-) -> Mapper:
-    """A mapper to (groups…, order, done, sketch).
+def many_leaves(jobs: Sequence[Job], merge_levels: int, limits: Limits) -> Mapper:
+    """A mapper to (which, order, done, sketch): a row for each job that a partition has events of.
 
-    A group has one row, or several if the sketches of all groups together outgrew the memory that
-    is set aside for them. With ``is_whole``, a partition has all rows of its groups; sketches that
-    nothing has to be merged with are finished and marked as done.
+    Sketches that need order have one for each chunk of rows: within a call they sort themselves.
     """
 
     def build(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with explained("sketch_df"):
-            order = partition_id() << ORDER_BITS
-            sketches, is_first = Groups(prototype, merge_levels, order), True
+        with explained("sketch_many"):
+            part = partition_id()
+            order = part << ORDER_BITS
+            running = [job.prototype.empty_like(merge_levels, part) for job in jobs]
             for table in chunks(batches, limits.chunk):
-                sketches.update(table, roles)
-                if sketches.nbytes > limits.sketches:
+                columns = [one_array(column) for column in table.columns]
+                for which, job in enumerate(jobs):
+                    events, _ = job.events(columns)
+                    running[which].update_many(**events)
+                    if job.prototype.needs_order and not running[which].is_empty:
+                        yield _numbered(which, order, running[which])
+                        running[which] = job.prototype.empty_like(merge_levels, part)
+                        order += 1
+            for which, sketch in enumerate(running):
+                if not sketch.is_empty:
+                    yield _numbered(which, order, sketch)
+
+    return build
+
+
+def _numbered(which: int, order: int, sketch: Sketch) -> pa.RecordBatch:
+    return leaf_rows([pa.array([which], pa.int32())], order, [sketch.to_bytes()])
+
+
+def group_leaves(
+    jobs: Sequence[Job],
+    merge_levels: int,
+    is_whole: bool,
+    limits: Limits,
+    is_sorted: bool,
+    function: str,
+) -> Mapper:
+    """A mapper to (groups…, which, order, done, sketch).
+
+    A group has one row for each job, or several if the sketches of all groups together outgrew the
+    memory that is set aside for them, or if they need an order that rows do not have. With
+    ``is_whole``, a partition has all rows of its groups; sketches that nothing has to be merged
+    with are finished and marked as done.
+    """
+    again = not is_sorted and any(job.prototype.needs_order for job in jobs)
+
+    def build(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with explained(function):
+            order = partition_id() << ORDER_BITS
+            sketches, is_first = Groups(jobs, merge_levels, order), True
+            tables = chunks(batches, limits.chunk)
+            table = next(tables, None)
+            while table is not None:
+                sketches.update(table)
+                table = next(tables, None)
+                if table is not None and (again or sketches.nbytes > limits.sketches):
                     yield from sketches.rows(done=False)
                     order += len(sketches)
-                    sketches, is_first = Groups(prototype, merge_levels, order), False
+                    sketches, is_first = Groups(jobs, merge_levels, order), False
             yield from sketches.rows(done=is_whole and is_first)
 
     return build
 
 
 class Groups:
-    """The sketches of groups, which are rows of an Arrow table."""
+    """The sketches of groups, which are rows of an Arrow table: for each group one of each job."""
 
-    def __init__(self, prototype: Sketch, merge_levels: int, order: int) -> None:
-        self._prototype, self._order = prototype, order
-        self._column: Column = prototype._column(merge_levels, order)
+    def __init__(self, jobs: Sequence[Job], merge_levels: int, order: int) -> None:
+        self._jobs, self._order = jobs, order
+        self._columns = [job.prototype._column(merge_levels, order) for job in jobs]
         self._keys: Any = None
 
     def __len__(self) -> int:
         """How many groups there are."""
-        return len(self._column)
+        return len(self._columns[0])
 
-    def update(self, table: Any, roles: tuple[str, ...]) -> None:
-        """Take in rows: a column for each role, then the columns of the group."""
-        keys = table.select(range(len(roles), table.num_columns))
+    def update(self, table: Any) -> None:
+        """Take in rows: the columns of the jobs, then those of the group."""
+        first_key = 1 + max(place for job in self._jobs for place in job.places)
+        keys = table.select(range(first_key, table.num_columns))
         known = keys.slice(0, 0) if self._keys is None else self._keys
         keys = pa.concat_tables([known, keys])
         numbers, first_rows = number_rows([one_array(column) for column in keys.columns])
         self._keys = keys.take(first_rows).combine_chunks()
-        self._column.extend(first_rows.size)
-        events = [one_array(column) for column in table.columns[: len(roles)]]
-        self._column.update_many(
-            numbers[known.num_rows :], arguments(events, roles, self._prototype)
-        )
+        numbers = numbers[known.num_rows :]
+        columns = [one_array(column) for column in table.columns[:first_key]]
+        for job, column in zip(self._jobs, self._columns, strict=True):
+            column.extend(first_rows.size)
+            events, rows = job.events(columns)
+            column.update_many(numbers if rows is None else numbers[rows], events)
 
     def rows(self, done: bool) -> Iterator[pa.RecordBatch]:
         """Groups and their sketches; what is ``done`` is finished, too."""
         if self._keys is None:
             return
         keys = [one_array(column) for column in self._keys.columns]
-        frames = self._column.frames(finished=done)
-        sizes = np.cumsum([len(frame) for frame in frames])
-        begin = 0
-        while begin < len(frames):
-            before = sizes[begin - 1] if begin else 0
-            end = int(np.searchsorted(sizes, before + _BYTES_PER_BATCH, side="right"))
-            end = max(min(end, begin + _ROWS_PER_BATCH), begin + 1)
-            groups = [key.slice(begin, end - begin) for key in keys]
-            yield leaf_rows(groups, self._order + begin, frames[begin:end], done)
-            begin = end
+        for which, column in enumerate(self._columns):
+            frames = column.frames(finished=done)
+            sizes = np.cumsum([len(frame) for frame in frames])
+            begin = 0
+            while begin < len(frames):
+                before = sizes[begin - 1] if begin else 0
+                end = int(np.searchsorted(sizes, before + _BYTES_PER_BATCH, side="right"))
+                end = max(min(end, begin + _ROWS_PER_BATCH), begin + 1)
+                groups = [key.slice(begin, end - begin) for key in keys]
+                groups.append(pa.array([which] * (end - begin), pa.int32()))
+                yield leaf_rows(groups, self._order + begin, frames[begin:end], done)
+                begin = end
 
     @property
     def nbytes(self) -> int:
         """Memory that the sketches take, roughly."""
-        return self._column.nbytes
+        return sum(column.nbytes for column in self._columns)
 
 
 def leaf_rows(

@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 from recency.column import parameters
 from recency.errors import IncompatibleSketchError
 from recency.sketch import Sketch
+from recency.spark.build import Job
 
 ColumnLike = str | Column
 
@@ -60,10 +61,10 @@ class Chosen(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """Rows that are fit for a sketch: a column for each role, then the groups, g0, g1, …"""
+    """Rows that are fit for sketches: the columns they are made of, then the groups, g0, g1, …"""
 
     rows: DataFrame
-    roles: tuple[str, ...]
+    jobs: tuple[Job, ...]
     names: tuple[str, ...]  # of the groups, as the caller knows them
 
     @property
@@ -109,18 +110,53 @@ def event_source(
     function: str,
 ) -> Source:
     """The rows of ``df`` to build a sketch from: those without a NULL in any role."""
+    chosen = _chosen(df, prototype, columns, function)
+    groups = _groups(df, by, function)
+    rows = df.select(*(each.column.alias(role) for role, each in chosen.items()), *_keys(groups))
+    rows = _with_equal_floats(rows, groups)
+    for role in chosen:
+        rows = rows.filter(F.col(role).isNotNull())
+    job = Job(prototype, tuple(chosen), tuple(range(len(chosen))))
+    return Source(rows, (job,), tuple(group.name for group in groups))
+
+
+def many_source(
+    df: DataFrame,
+    wanted: Mapping[str, tuple[Sketch, Mapping[str, ColumnLike | None]]],
+    by: ColumnLike | Sequence[ColumnLike] | None,
+    function: str,
+) -> Source:
+    """The rows of ``df`` to build several sketches from: each column once, NULLs and all."""
+    places: dict[str, int] = {}  # of columns, by what they are called
+    columns: list[Column] = []
+    jobs = []
+    for name, (prototype, given) in wanted.items():
+        chosen = _chosen(df, prototype, given, f"{function}: {name}")
+        for each in chosen.values():
+            if each.label not in places:
+                places[each.label] = len(columns)
+                columns.append(each.column.alias(f"c{len(columns)}"))
+        used = tuple(places[each.label] for each in chosen.values())
+        jobs.append(Job(prototype, tuple(chosen), used))
+    groups = _groups(df, by, function, tuple(wanted))
+    rows = _with_equal_floats(df.select(*columns, *_keys(groups)), groups)
+    return Source(rows, tuple(jobs), tuple(group.name for group in groups))
+
+
+def _chosen(
+    df: DataFrame,
+    prototype: Sketch,
+    columns: Mapping[str, ColumnLike | None],
+    function: str,
+) -> dict[str, Chosen]:
+    """The columns that a sketch is to be built from, by role, if they fit."""
     given = {role: column for role, column in columns.items() if column is not None}
     _check_roles(prototype, given, function)
     chosen = {role: _resolve(df, column, role, function) for role, column in given.items()}
     for role, each in chosen.items():
         _check_type(role, each.kind, each.label, prototype, function)
     _try_out(prototype, chosen, function)
-    groups = _groups(df, by, function)
-    rows = df.select(*(each.column.alias(role) for role, each in chosen.items()), *_keys(groups))
-    rows = _with_equal_floats(rows, groups)
-    for role in chosen:
-        rows = rows.filter(F.col(role).isNotNull())
-    return Source(rows, tuple(chosen), tuple(group.name for group in groups))
+    return chosen
 
 
 def sketch_source(
@@ -136,6 +172,7 @@ def sketch_source(
     groups = _groups(df, by, function)
     rows = df.select(
         *_keys(groups),
+        F.lit(0).cast("int").alias("which"),
         F.monotonically_increasing_id().alias("order"),
         F.lit(False).alias("done"),
         sketches.column.alias("sketch"),
@@ -235,7 +272,10 @@ def _example(kind: DataType) -> Any:
 
 
 def _groups(
-    df: DataFrame, by: ColumnLike | Sequence[ColumnLike] | None, function: str
+    df: DataFrame,
+    by: ColumnLike | Sequence[ColumnLike] | None,
+    function: str,
+    results: Sequence[str] = ("sketch",),
 ) -> list[Chosen]:
     if by is None:
         return []
@@ -247,10 +287,10 @@ def _groups(
         if not isinstance(each.kind, _GROUPS) or _is_collated(each.kind):
             _refuse_type("by", each.kind, each.label, function)
     names = [each.name for each in groups]
-    if len({name.lower() for name in (*names, "sketch")}) < len(names) + 1:
+    if len({name.lower() for name in (*names, *results)}) < len(names) + len(results):
         raise ValueError(
             f"{function}: the columns of by must have different names, and none be called "
-            f"sketch, got {', '.join(names)}; use Column.alias"
+            f"{' or '.join(results)}, got {', '.join(names)}; use Column.alias"
         )
     return groups
 

@@ -1,6 +1,6 @@
 """Merging sketches up a tree, group by group."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice, pairwise
 from typing import Any
@@ -14,14 +14,17 @@ from recency.spark.columns import chunks, number_rows, one_array
 
 
 def merge_rows(
-    keys: int, prototype: Sketch | None, finish: bool, function: str, limits: Limits
+    keys: int, prototypes: Sequence[Sketch], function: str, limits: Limits, last: bool = False
 ) -> Mapper:
-    """A mapper of rows (keys…, order, done, sketch), sorted, to one row for each key.
+    """A mapper of rows (keys…, which, order, done, sketch), sorted, to one for each key and which.
 
-    Each group is one ``merge_all``, in the order of ``order``, and keeps that of its first row.
-    Those marked as done go through unread. The prototype is that of the sketches, if it is known.
+    Each is one ``merge_all``, in the order of ``order``, and keeps that of its first row. Those
+    marked as done go through unread. The prototypes are those of the sketches, if they are known.
+
+    With ``last``, sketches are finished, and there is one row for each key: (keys…, sketch…), with
+    a sketch for each prototype, or one if they are not known.
     """
-    cls = None if prototype is None else type(prototype)
+    by_config = {(type(each), each.config): each for each in prototypes}
 
     def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with explained(function):
@@ -31,15 +34,17 @@ def merge_rows(
                 _, starts = number_rows([one_array(each) for each in rows.columns[:keys]])
                 if starts.size:
                     end = int(starts[-1])
-                    yield from merged(rows.slice(0, end), starts[:-1].tolist())
-                    last_group = _compacted(rows.slice(end), limits.chunk)
+                    yield from merged(rows.slice(0, end))
+                    last_group = _compacted(rows.slice(end), keys + 1, limits.chunk)
             if last_group is not None:
-                yield from merged(last_group, [0])
+                yield from merged(last_group)
 
-    def merged(rows: Any, starts: list[int]) -> Iterator[pa.RecordBatch]:
-        if not starts:
+    def merged(rows: Any) -> Iterator[pa.RecordBatch]:
+        if not rows.num_rows:
             return
         *columns, done, sketches = rows.columns
+        _, firsts = number_rows([one_array(each) for each in columns[: keys + 1]])
+        starts = firsts.tolist()
         frames = sketches.to_pylist()
         results = [frames[start] for start in starts]
         is_done = done.to_numpy()
@@ -47,29 +52,44 @@ def merge_rows(
         open_ = [i for i, start in enumerate(starts) if not is_done[start]]
         read = iter(decode_many(frame for i in open_ for frame in frames[starts[i] : ends[i]]))
         groups = [merge_all(islice(read, ends[i] - starts[i])) for i in open_]
-        if prototype is not None and finish:
+        if last:
             for sketch in groups:
-                sketch._finish(prototype)
+                prototype = by_config.get((type(sketch), sketch.config))
+                if prototype is not None:
+                    sketch._finish(prototype)
         for i, frame in zip(open_, encode_many(groups), strict=True):
             results[i] = frame
-        yield key_rows([one_array(column.take(starts)) for column in columns], results)
+        columns = [one_array(column.take(starts)) for column in columns]
+        yield wide(columns, results) if last else key_rows(columns, results)
 
-    return _knowing(cls, merge)
+    def wide(columns: list[Any], frames: list[bytes]) -> pa.RecordBatch:
+        """A row for each key, with its sketches side by side; empty ones where it has none."""
+        which = columns[keys].to_numpy()
+        numbers, firsts = number_rows(columns[:keys])
+        empty = [prototype.to_bytes() for prototype in prototypes] or [b""]
+        table = [[frame] * firsts.size for frame in empty]
+        for i, frame in enumerate(frames):
+            table[which[i]][numbers[i]] = frame
+        arrays = [column.take(pa.array(firsts)) for column in columns[:keys]]
+        arrays += [pa.array(each, pa.binary()) for each in table]
+        return pa.RecordBatch.from_arrays(arrays, [str(i) for i in range(len(arrays))])
+
+    return _knowing([type(each) for each in prototypes], merge)
 
 
-def _knowing(cls: type[Sketch] | None, mapper: Mapper) -> Mapper:
-    """The mapper, and with it the class that its workers need to read sketches.
+def _knowing(classes: Sequence[type[Sketch]], mapper: Mapper) -> Mapper:
+    """The mapper, and with it the classes that its workers need to read sketches.
 
-    Which one that is cannot be told for stored sketches: then all that users have defined go along,
+    Which they are cannot be told for stored sketches: then all that users have defined go along,
     each on its own, so that one that cannot be sent or received harms none but its own sketches.
     """
-    pickled = [] if cls is not None else list(_pickled(foreign_classes()))
+    pickled = [] if classes else list(_pickled(foreign_classes()))
 
     def mapped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for each in pickled:
             with suppress(Exception):
                 cloudpickle.loads(each)
-        assert cls is None or cls.family  # to be unpickled is all that it is for
+        assert all(cls.family for cls in classes)  # to be unpickled is all that they are for
         return mapper(batches)
 
     return mapped
@@ -82,17 +102,24 @@ def _pickled(classes: Iterable[type[Sketch]]) -> Iterator[bytes]:
             yield pickled
 
 
-def _compacted(rows: Any, most_bytes: int) -> Any:
-    """Rows of one group, made one if that costs no accuracy and they take much memory."""
-    if rows.nbytes < most_bytes or rows.num_rows < 2:
+def _compacted(rows: Any, keys: int, most_bytes: int) -> Any:
+    """Rows of one group, made fewer if that costs no accuracy and they take much memory."""
+    if rows.nbytes < most_bytes:
         return rows
-    sketches = decode_many(rows.columns[-1].to_pylist())
-    if sketches[0].merge_law != "exact":
+    _, starts = number_rows([one_array(each) for each in rows.columns[:keys]])
+    if starts.size == rows.num_rows:
         return rows
+    parts = []
     last = rows.num_columns - 1
-    field = rows.field(last)
-    frame = pa.array([merge_all(sketches).to_bytes()], field.type)
-    return rows.slice(0, 1).set_column(last, field, frame)
+    for begin, end in pairwise([*starts.tolist(), rows.num_rows]):
+        part = rows.slice(begin, end - begin)
+        sketches = decode_many(part.columns[-1].to_pylist())
+        if sketches[0].merge_law == "exact":
+            field = rows.field(last)
+            frame = pa.array([merge_all(sketches).to_bytes()], field.type)
+            part = part.slice(0, 1).set_column(last, field, frame)
+        parts.append(part)
+    return pa.concat_tables(parts)
 
 
 def merge_partition(function: str, limits: Limits) -> Mapper:
@@ -116,7 +143,7 @@ def merge_partition(function: str, limits: Limits) -> Mapper:
             if running:
                 yield leaf_rows([], 0, [running[0].to_bytes()])
 
-    return _knowing(None, merge)
+    return _knowing([], merge)
 
 
 def merge_on_driver(rows: Iterable[Any], function: str) -> Sketch | None:

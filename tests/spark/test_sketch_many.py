@@ -1,0 +1,149 @@
+"""Several sketches in one scan: the same as each on its own."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+from tally_sketch import TallySketch
+
+from recency import (
+    DecayedSample,
+    EcmSketch,
+    ExponentialHistogram,
+    QuantileWave,
+    RandomizedWave,
+    SumWave,
+    loads,
+)
+from recency.spark import api, on, sketch_df, sketch_many
+from recency.spark.build import Limits
+
+ROWS = 5_000
+SKETCHES = {
+    "users": on(RandomizedWave(1500, capacity=30), at="at", item="user"),
+    "amounts": on(SumWave(1500, capacity=30), at="at", value="amount", id="event"),
+    "arrivals": on(ExponentialHistogram(1500, 0.1), at="arrived"),
+    "quartiles": on(QuantileWave(capacity=50), at="arrived", value="amount", id="event"),
+    "fading": on(DecayedSample(capacity=20), at="at", weight="amount", id="event"),
+    "pages": on(EcmSketch(1500, 0.3, width=20, depth=2), at="at", item="user"),
+    "tallies": on(TallySketch(scale=3), at="at", value="amount"),
+}
+EXACT = [name for name in SKETCHES if name not in ("arrivals", "pages")]
+
+
+@pytest.fixture(scope="module")
+def events():
+    """Two clocks, late rows, NULLs in every column."""
+    rng = np.random.default_rng(3)
+    missing = rng.random((5, ROWS)) < 0.02
+    at = np.arange(ROWS) // 3 + rng.integers(-200, 1, ROWS)
+    return pa.table(
+        {
+            "at": pa.array(at, mask=missing[0]),
+            "arrived": pa.array(at + rng.integers(0, 500, ROWS), mask=missing[1]),
+            "user": pa.array([f"user {i}" for i in rng.integers(0, 300, ROWS)], mask=missing[2]),
+            "amount": pa.array(rng.integers(0, 50, ROWS), mask=missing[3]),
+            "event": np.arange(ROWS),
+            "page": pa.array(
+                rng.choice(["a", "b", "c"], ROWS, p=[0.9, 0.09, 0.01]), mask=missing[4]
+            ),
+            "s0": rng.integers(0, 3, ROWS),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def frame(spark, events):
+    return spark.createDataFrame(events).repartition(5).cache()
+
+
+def one_by_one(frame, name, **arguments):
+    wanted = SKETCHES[name]
+    columns = {role: column for role, column in wanted.columns.items() if column is not None}
+    return sketch_df(frame, wanted.prototype, **columns, **arguments)
+
+
+def assert_alike(name, together, alone, events=None):
+    assert together.config == alone.config
+    if name in EXACT:
+        assert together == alone
+    else:
+        assert together.guarantee <= together.config.relative_error
+        assert together.latest == alone.latest
+
+
+def test_one_scan_gives_what_many_would(frame):
+    together = sketch_many(frame, SKETCHES)
+    assert list(together) == list(SKETCHES)
+    for name, sketch in together.items():
+        assert_alike(name, sketch, one_by_one(frame, name))
+
+
+@pytest.mark.parametrize("shuffle", ["rows", "partials"])
+@pytest.mark.parametrize("by", ["page", ["page", "s0"]])
+def test_groups_have_a_column_for_each(frame, by, shuffle):
+    table = sketch_many(frame, SKETCHES, by=by, shuffle=shuffle)
+    keys = [by] if isinstance(by, str) else by
+    assert table.columns == [*keys, *SKETCHES]
+    rows = {tuple(row[key] for key in keys): row for row in table.collect()}
+    assert len(rows) == frame.select(*keys).distinct().count()
+    for name in ("users", "arrivals", "fading", "tallies"):
+        alone = one_by_one(frame, name, by=by, shuffle=shuffle).collect()
+        assert len(alone) == len(rows)
+        for row in alone:
+            mine = loads(rows[tuple(row[key] for key in keys)][name])
+            assert_alike(name, mine, loads(row["sketch"]))
+
+
+def test_in_order_sketches_hold_with_chunks_in_any_order(frame, events, monkeypatch):
+    """Small chunks: many leaves for each partition, none of them in order with the next."""
+    monkeypatch.setattr(api, "_LIMITS", Limits(chunk=4_000, sketches=20_000))
+    known = events.select(["arrived"]).drop_null()["arrived"].to_numpy()
+    together = sketch_many(frame, SKETCHES)
+    for window in (10, 300, 1500):
+        answer = together["arrivals"].query(window)
+        truth = int((known > known.max() - window).sum())
+        assert answer.lower <= truth <= answer.upper
+        assert abs(answer.value - truth) <= 0.1 * truth
+    for name in EXACT:
+        assert_alike(name, together[name], one_by_one(frame, name))
+    by_page = {row["page"]: row for row in sketch_many(frame, SKETCHES, by="page").collect()}
+    pages = events.select(["arrived", "page"]).filter(events["arrived"].is_valid()).to_pydict()
+    for page, row in by_page.items():
+        times = np.array([t for t, p in zip(*pages.values(), strict=True) if p == page])
+        answer = loads(row["arrivals"]).query(400, now=int(known.max()))
+        assert answer.lower <= (times > known.max() - 400).sum() <= answer.upper
+
+
+def test_nothing_at_all(spark, frame):
+    none = frame.limit(0)
+    for name, sketch in sketch_many(none, SKETCHES).items():
+        assert sketch == SKETCHES[name].prototype
+    assert sketch_many(none, SKETCHES, by="page").collect() == []
+    only_nulls = frame.withColumn("user", F.lit(None).cast("string"))
+    rows = sketch_many(only_nulls, SKETCHES, by="page").collect()
+    assert rows
+    for row in rows:
+        assert loads(row["users"]).is_empty
+        assert not loads(row["amounts"]).is_empty
+
+
+@pytest.mark.parametrize(
+    ("sketches", "arguments", "error", "message"),
+    [
+        ({}, {}, TypeError, "must be a dict"),
+        ([SKETCHES["users"]], {}, TypeError, "must be a dict"),
+        ({"users": RandomizedWave()}, {}, TypeError, r"users must be on\(prototype"),
+        ({5: SKETCHES["users"]}, {}, TypeError, "names of sketches must be strings"),
+        ({"x": on(RandomizedWave(), at="at")}, {}, TypeError, "x: RandomizedWave needs item="),
+        ({"x": on(SumWave(), at="nowhere")}, {}, ValueError, "x: at='nowhere' does not name"),
+        ({"x": on(SumWave, at="at")}, {}, TypeError, "x: prototype must be a sketch"),
+        ({"page": SKETCHES["users"]}, {"by": "page"}, ValueError, "none be called page"),
+        ({"x": on(ExponentialHistogram(by="count"), at="at")}, {}, ValueError, "count-based"),
+        (SKETCHES, {"depth": 0}, ValueError, "depth"),
+        (SKETCHES, {"shuffle": "all"}, ValueError, "shuffle"),
+    ],
+)
+def test_refused_before_any_job(frame, sketches, arguments, error, message):
+    with pytest.raises(error, match="sketch_many: .*" + message):
+        sketch_many(frame, sketches, **arguments)
