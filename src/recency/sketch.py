@@ -212,6 +212,11 @@ class Sketch(ABC):
     __hash__ = None  # type: ignore[assignment]
 
 
+def known_classes() -> list[type[Sketch]]:
+    """All sketch classes that there are in this process."""
+    return list(_classes.values())
+
+
 def foreign_classes() -> list[type[Sketch]]:
     """Sketch classes that are not this package's, which other processes may not know."""
     return [cls for cls in _classes.values() if not cls.__module__.startswith("recency.")]

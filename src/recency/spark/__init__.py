@@ -6,7 +6,9 @@ sketches that were stored in a binary column. Both use the DataFrame API alone. 
 is for those who have an RDD.
 """
 
+from recency.spark import functions
 from recency.spark.api import merge_df, on, sketch_df, sketch_many
+from recency.spark.functions import register
 from recency.spark.rdd import sketch_rdd
 
-__all__ = ["merge_df", "on", "sketch_df", "sketch_many", "sketch_rdd"]
+__all__ = ["functions", "merge_df", "on", "register", "sketch_df", "sketch_many", "sketch_rdd"]

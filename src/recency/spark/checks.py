@@ -151,7 +151,7 @@ def _chosen(
 ) -> dict[str, Chosen]:
     """The columns that a sketch is to be built from, by role, if they fit."""
     given = {role: column for role, column in columns.items() if column is not None}
-    _check_roles(prototype, given, function)
+    check_roles(prototype, given, function)
     chosen = {role: _resolve(df, column, role, function) for role, column in given.items()}
     for role, each in chosen.items():
         _check_type(role, each.kind, each.label, prototype, function)
@@ -181,7 +181,8 @@ def sketch_source(
     return Source(rows, (), tuple(group.name for group in groups))
 
 
-def _check_roles(prototype: Sketch, given: Mapping[str, Any], function: str) -> None:
+def check_roles(prototype: Sketch, given: Mapping[str, Any], function: str) -> None:
+    """That a sketch takes columns for these parameters, and needs no others."""
     name = type(prototype).__name__
     known = parameters(prototype)
     for role in given:

@@ -1,6 +1,6 @@
 """Merging sketches up a tree, group by group."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice, pairwise
 from typing import Any
@@ -78,21 +78,32 @@ def merge_rows(
 
 
 def _knowing(classes: Sequence[type[Sketch]], mapper: Mapper) -> Mapper:
-    """The mapper, and with it the classes that its workers need to read sketches.
-
-    Which they are cannot be told for stored sketches: then all that users have defined go along,
-    each on its own, so that one that cannot be sent or received harms none but its own sketches.
-    """
-    pickled = [] if classes else list(_pickled(foreign_classes()))
+    """The mapper, and with it the classes that its workers need to read sketches."""
+    know = None if classes else knowing_all()
 
     def mapped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for each in pickled:
-            with suppress(Exception):
-                cloudpickle.loads(each)
         assert all(cls.family for cls in classes)  # to be unpickled is all that they are for
+        if know is not None:
+            know()
         return mapper(batches)
 
     return mapped
+
+
+def knowing_all() -> Callable[[], None]:
+    """Something to call on a worker, so that it can read any sketch that can be read here.
+
+    Which classes stored sketches have cannot be told: all that users have defined go along, each on
+    its own, so that one that cannot be sent or received harms none but its own sketches.
+    """
+    pickled = list(_pickled(foreign_classes()))
+
+    def know() -> None:
+        while pickled:
+            with suppress(Exception):
+                cloudpickle.loads(pickled.pop())
+
+    return know
 
 
 def _pickled(classes: Iterable[type[Sketch]]) -> Iterator[bytes]:

@@ -1,0 +1,414 @@
+"""Sketches in expressions: for ``groupBy().agg()``, ``select``, ``withColumn``, and in SQL.
+
+::
+
+    from recency.spark import functions as R
+
+    users = R.sketch_agg(RandomizedWave("7 days", unit="s"), at="time", item="user")
+    clicks.groupBy("page").agg(users.alias("sketch"))
+    stored.groupBy("page").agg(R.merge_agg("sketch").alias("sketch"))
+    stored.select("page", R.estimate("sketch", window="1 hour"))
+
+An aggregate here gets all rows of a group at once, in the memory of one worker: for large groups
+:func:`~recency.spark.sketch_df` builds sketches where the rows are. It must not be mixed with the
+aggregates of Spark itself in one ``agg``.
+"""
+
+import datetime
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from inspect import Parameter, signature
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DoubleType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from recency.column import parameters
+from recency.decay import Decay
+from recency.estimate import Estimate
+from recency.sketch import Sketch, decode_many, known_classes, merge_all
+from recency.spark.build import Job, explained
+from recency.spark.checks import ColumnLike, check_prototype, check_roles
+from recency.spark.tree import knowing_all
+
+_ANSWER = StructType(
+    [StructField(name, DoubleType()) for name in ("estimate", "lower", "upper", "confidence")]
+)
+_ANSWERS = ArrayType(StructType([StructField("item", StringType()), *_ANSWER.fields]))
+_LITERALS = (int, float, str, bytes, datetime.date, datetime.timedelta, np.generic, Decay)
+_NOT_QUESTIONS = {"update", "update_many", "merge", "copy", "empty_like", "to_bytes", "from_bytes"}
+_udfs: Any = F  # what there is of them depends on the version
+Frames = list[bytes | None]
+
+
+# --- aggregates ---------------------------------------------------------------------------------
+
+
+def sketch_agg(
+    prototype: Sketch,
+    *,
+    at: ColumnLike | None = None,
+    item: ColumnLike | None = None,
+    value: ColumnLike | None = None,
+    weight: ColumnLike | None = None,
+    id: ColumnLike | None = None,
+) -> Column:
+    """A sketch of the rows of each group, as bytes; parameters as in ``sketch_df``."""
+    function = "functions.sketch_agg"
+    check_prototype(prototype, function)
+    columns = {"at": at, "item": item, "value": value, "weight": weight, "id": id}
+    given = {role: column for role, column in columns.items() if column is not None}
+    check_roles(prototype, given, function)
+    for role, column in given.items():
+        _check_column(column, role, function)
+    build = _aggregate(_built(prototype, tuple(given), function), BinaryType())
+    built: Column = build(*given.values())
+    return built
+
+
+def merge_agg(column: ColumnLike) -> Column:
+    """One sketch of the stored ones of each group; NULLs are left out."""
+    _check_column(column, "column", "functions.merge_agg")
+    merged: Column = _aggregate(_merged("functions.merge_agg"), BinaryType())(column)
+    return merged
+
+
+# --- questions ----------------------------------------------------------------------------------
+
+
+def estimate(column: ColumnLike, question: str | None = None, **literals: Any) -> Column:
+    """The answer of each stored sketch: struct<estimate, lower, upper, confidence>.
+
+    ``question`` is the name of one of its methods, ``query`` by default, and ``literals`` are its
+    arguments: ``estimate("sketch", "quantile", q=0.5)``. NULL for NULL.
+    """
+    return _question("functions.estimate", column, question, literals, _ANSWER, _one_answer)
+
+
+def frequent(column: ColumnLike, question: str = "frequent_items", **literals: Any) -> Column:
+    """Items and their answers: array<struct<item, estimate, lower, upper, confidence>>.
+
+    For questions that list items, largest first. Items are given as strings. NULL for NULL.
+    """
+    return _question("functions.frequent", column, question, literals, _ANSWERS, _listed)
+
+
+def describe(column: ColumnLike) -> Column:
+    """What each stored sketch says of itself: its class, guarantee, what was seen, bytes."""
+    _check_column(column, "column", "functions.describe")
+    text: Column = _scalar(_described("functions.describe"), StringType())(column)
+    return text
+
+
+# --- SQL ----------------------------------------------------------------------------------------
+
+
+def register(spark: SparkSession, prototypes: Mapping[str, Sketch] | None = None) -> None:
+    """Make all this known to SQL, on this session.
+
+    For each name and prototype an aggregate ``name_agg(at, …)``: the time, then the other
+    parameters of the sketch's ``update``, in their order, as many as are needed. Besides
+    ``recency_merge_agg(sketch)``, ``recency_estimate(sketch, question, json)``,
+    ``recency_frequent(sketch, question, json)`` and ``recency_describe(sketch)``, where ``json``
+    holds the arguments of the question, such as ``'{"window": "1 hour"}'``, and a decay is given
+    as ``{"decay": {"kind": "Exponential", "half_life": 3600}}``. Both may be NULL.
+    """
+    function = "register"
+    if not isinstance(spark, SparkSession):
+        raise TypeError(f"{function}: spark must be a SparkSession, got {type(spark).__name__}")
+    for name, prototype in (prototypes or {}).items():
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_]\w*", name):
+            raise ValueError(f"{function}: a name must be one in SQL, got {name!r}")
+        check_prototype(prototype, f"{function}: {name}")
+        order = _order_of_arguments(prototype)
+        built = _built_by_position(prototype, order, f"{name}_agg")
+        spark.udf.register(f"{name}_agg", _aggregate(built, BinaryType()))
+    for name, udf in {
+        "recency_merge_agg": _aggregate(_merged("recency_merge_agg"), BinaryType()),
+        "recency_estimate": _scalar(_asked_in_sql("recency_estimate", _one_answer), _ANSWER),
+        "recency_frequent": _scalar(_asked_in_sql("recency_frequent", _listed), _ANSWERS),
+        "recency_describe": _scalar(_described("recency_describe"), StringType()),
+    }.items():
+        spark.udf.register(name, udf)
+
+
+# --- what runs on executors: lists and arrays in, lists out -------------------------------------
+
+
+def _built(prototype: Sketch, roles: tuple[str, ...], function: str) -> Callable[..., bytes | None]:
+    job = Job(prototype, roles, tuple(range(len(roles))))
+
+    def build(*columns: Any) -> bytes:
+        with explained(function):
+            sketch = prototype.empty_like()
+            events, _ = job.events(columns)
+            sketch.update_many(**events)
+            return sketch.to_bytes()
+        raise AssertionError
+
+    return build
+
+
+def _built_by_position(
+    prototype: Sketch, order: Sequence[str], function: str
+) -> Callable[..., bytes | None]:
+    def build(*columns: Any) -> bytes | None:
+        with explained(function):
+            if len(columns) > len(order):
+                raise TypeError(f"it takes {', '.join(order)}, got {len(columns)} arguments")
+            check_roles(prototype, dict.fromkeys(order[: len(columns)]), function)
+        return _built(prototype, tuple(order[: len(columns)]), function)(*columns)
+
+    return build
+
+
+def _merged(function: str) -> Callable[..., bytes | None]:
+    know = knowing_all()
+
+    def merge(column: Any) -> bytes | None:
+        know()
+        with explained(function):
+            frames = [frame for frame in column.to_pylist() if frame is not None]
+            return merge_all(decode_many(frames)).to_bytes() if frames else None
+        return None
+
+    return merge
+
+
+def _asked(
+    function: str,
+    question: str,
+    literals: Mapping[str, Any],
+    result: Callable[[Any, str], Any],
+) -> Callable[..., list[Any]]:
+    know = knowing_all()
+
+    def ask(column: Any) -> list[Any]:
+        know()
+        with explained(function):
+            return _each(column.to_pylist(), partial(_result, question, literals, result))
+        return []
+
+    return ask
+
+
+def _result(
+    question: str, literals: Mapping[str, Any], result: Callable[[Any, str], Any], sketch: Sketch
+) -> Any:
+    return result(getattr(sketch, question)(**literals), question)
+
+
+def _asked_in_sql(function: str, result: Callable[[Any, str], Any]) -> Callable[..., list[Any]]:
+    know = knowing_all()
+
+    def ask(column: Any, questions: Any, arguments: Any) -> list[Any]:
+        know()
+        with explained(function):
+            answers: list[Any] = [None] * len(column)
+            frames = column.to_pylist()
+            asked = list(zip(questions.to_pylist(), arguments.to_pylist(), strict=True))
+            for question, text in set(asked):
+                rows = [i for i, each in enumerate(asked) if each == (question, text)]
+                name = question or ("query" if result is _one_answer else "frequent_items")
+                literals = _from_json(text)
+                _check_question(name, literals, function)
+                some = _each([frames[i] for i in rows], partial(_result, name, literals, result))
+                for i, answer in zip(rows, some, strict=True):
+                    answers[i] = answer
+            return answers
+        return []
+
+    return ask
+
+
+def _described(function: str) -> Callable[..., list[Any]]:
+    know = knowing_all()
+
+    def describe(column: Any) -> list[Any]:
+        know()
+        with explained(function):
+            return _each(column.to_pylist(), repr)
+        return []
+
+    return describe
+
+
+def _each(frames: Frames, answer: Callable[[Sketch], Any]) -> list[Any]:
+    """Answers of sketches, which are read many at once; None for None."""
+    rows = [i for i, frame in enumerate(frames) if frame is not None]
+    answers: list[Any] = [None] * len(frames)
+    for i, sketch in zip(rows, decode_many(frames[i] for i in rows), strict=True):  # type: ignore[misc]
+        answers[i] = answer(sketch)
+    return answers
+
+
+def _one_answer(answer: Any, question: str) -> dict[str, float]:
+    if not isinstance(answer, Estimate) or np.ndim(answer.value):
+        raise TypeError(f"{question} does not give one Estimate, got {type(answer).__name__}")
+    return {
+        "estimate": float(answer.value),
+        "lower": float(answer.lower),
+        "upper": float(answer.upper),
+        "confidence": float(answer.confidence),
+    }
+
+
+def _listed(answer: Any, question: str) -> list[dict[str, Any]]:
+    if not isinstance(answer, list) or any(not isinstance(pair, tuple) for pair in answer):
+        raise TypeError(f"{question} does not list items with Estimates")
+    return [{"item": _as_text(item), **_one_answer(each, question)} for item, each in answer]
+
+
+def _as_text(item: Any) -> str:
+    if isinstance(item, bytes):
+        return item.decode("utf-8", "backslashreplace")
+    return f"{item:.0f}" if isinstance(item, float) and item.is_integer() else str(item)
+
+
+# --- checks, on the driver ----------------------------------------------------------------------
+
+
+def _question(
+    function: str,
+    column: ColumnLike,
+    question: str | None,
+    literals: dict[str, Any],
+    kind: DataType,
+    result: Callable[[Any, str], Any],
+) -> Column:
+    _check_column(column, "column", function)
+    name = "query" if question is None else question
+    _check_question(name, literals, function)
+    for key, literal in literals.items():
+        if not isinstance(literal, _LITERALS) and literal is not None:
+            raise TypeError(
+                f"{function}: {key} must be a plain value, got {type(literal).__name__}"
+            )
+        if isinstance(literal, Decay):
+            with explained(function):
+                literal.encoded()
+    sketches = F.col(column) if isinstance(column, str) else column
+    ask = _scalar(_asked(function, name, literals, result), kind)
+    return F.when(sketches.isNotNull(), ask(sketches))
+
+
+def _check_question(question: object, literals: Mapping[str, Any], function: str) -> None:
+    """That some sketch has such a question, with such parameters."""
+    if not isinstance(question, str):
+        raise TypeError(f"{function}: question must be a name, got {type(question).__name__}")
+    asked = [_parameters_of(cls, question) for cls in known_classes()]
+    asked = [names for names in asked if names is not None]
+    if not asked:
+        raise ValueError(f"{function}: no sketch has a question {question!r}")
+    if not any(set(literals) <= names for names in asked if names is not None):
+        known = sorted(set().union(*(names for names in asked if names is not None)))
+        wrong = [name for name in literals if name not in known] or list(literals)
+        raise TypeError(f"{function}: {question} takes {', '.join(known)}, not {', '.join(wrong)}")
+
+
+def _parameters_of(cls: type[Sketch], question: str) -> set[str] | None:
+    method = getattr(cls, question, None)
+    if question.startswith("_") or question in _NOT_QUESTIONS or not callable(method):
+        return None
+    return {
+        name
+        for name, each in signature(method).parameters.items()
+        if name not in ("self", "where") and each.kind != Parameter.VAR_KEYWORD
+    }
+
+
+def _check_column(column: object, role: str, function: str) -> None:
+    if not isinstance(column, str | Column):
+        kind = type(column).__name__
+        raise TypeError(f"{function}: {role} must be a column or its name, got {kind}")
+
+
+def _order_of_arguments(prototype: Sketch) -> list[str]:
+    names = [name for name in parameters(prototype) if name != "at"]
+    return ["at", *names] if "at" in parameters(prototype) else names
+
+
+def _from_json(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    try:
+        literals = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"the arguments must be JSON, got {text!r} ({error})") from None
+    if not isinstance(literals, dict):
+        raise ValueError(f"the arguments must be a JSON object, got {text!r}")
+    if "decay" in literals:
+        literals["decay"] = _decay_of(literals["decay"])
+    return literals
+
+
+def _decay_of(given: Any) -> Decay:
+    kinds = {cls.__name__: cls for cls in Decay.__subclasses__() if cls.__name__ != "Custom"}
+    if not isinstance(given, dict) or given.get("kind") not in kinds:
+        raise ValueError(f'a decay is {{"kind": …}} with one of {", ".join(kinds)}, got {given}')
+    parameters = {name: value for name, value in given.items() if name != "kind"}
+    return kinds[given["kind"]](**parameters)
+
+
+# --- Spark's own ways of calling ----------------------------------------------------------------
+
+
+def _aggregate(function: Callable[..., bytes | None], kind: DataType) -> Any:
+    """A UDF that gets all rows of a group as arrays."""
+    if hasattr(_udfs, "arrow_udf"):
+
+        def over_arrow(*columns: pa.Array) -> bytes:
+            return function(*columns)  # type: ignore[return-value]
+
+        return _udfs.arrow_udf(over_arrow, kind)
+    import pandas as pd
+
+    def over_pandas(*columns: pd.Series) -> bytes:
+        return function(*map(_from_pandas, columns))  # type: ignore[return-value]
+
+    return _udfs.pandas_udf(over_pandas, kind)
+
+
+def _scalar(function: Callable[..., list[Any]], kind: DataType) -> Any:
+    """A UDF that gets rows as arrays and gives one result for each."""
+    if hasattr(_udfs, "arrow_udf"):
+        arrow_kind = to_arrow_type(kind)
+
+        def over_arrow(*columns: pa.Array) -> pa.Array:
+            return pa.array(function(*columns), arrow_kind)
+
+        return _udfs.arrow_udf(over_arrow, kind)
+    import pandas as pd
+
+    def over_pandas(*columns: pd.Series) -> pd.Series:
+        return pd.Series(function(*map(_from_pandas, columns)), dtype=object)
+
+    def structs_over_pandas(*columns: pd.Series) -> pd.DataFrame:
+        nothing = dict.fromkeys(_ANSWER.names)
+        answers = function(*map(_from_pandas, columns))
+        return pd.DataFrame([each or nothing for each in answers], columns=_ANSWER.names)
+
+    return _udfs.pandas_udf(structs_over_pandas if kind == _ANSWER else over_pandas, kind)
+
+
+def _from_pandas(column: Any) -> Any:
+    if column.dtype.kind == "M":
+        raise TypeError(
+            "this Spark hands timestamps to aggregates in the session's time zone, where some are "
+            "ambiguous: give integers, F.unix_micros(column), use sketch_df, or Spark 4.1"
+        )
+    return pa.Array.from_pandas(column)

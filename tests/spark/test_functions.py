@@ -1,0 +1,299 @@
+"""Sketches in expressions and in SQL: the same answers as from the sketches themselves."""
+
+import datetime
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+from tally_sketch import TallySketch
+
+from recency import (
+    DecayedSample,
+    EcmSketch,
+    ExponentialHistogram,
+    NthRecentWave,
+    QuantileWave,
+    RandomizedWave,
+    SumWave,
+    loads,
+    merge_all,
+)
+from recency.decay import Custom, Exponential
+from recency.spark import functions as R
+from recency.spark import register, sketch_df
+
+ROWS = 3_000
+FIRST = 1_762_056_000  # 2025-11-02 00:00 in New York, where that day has 25 hours
+
+
+@pytest.fixture(scope="module")
+def events():
+    rng = np.random.default_rng(8)
+    missing = rng.random((3, ROWS)) < 0.03
+    seconds = FIRST + rng.integers(0, 90_000, ROWS)
+    return pa.table(
+        {
+            "t": pa.array(
+                seconds.astype("datetime64[s]"), pa.timestamp("us", "UTC"), mask=missing[0]
+            ),
+            "ticks": seconds,
+            "user": pa.array([f"user {i}" for i in rng.integers(0, 200, ROWS)], mask=missing[1]),
+            "amount": pa.array(rng.integers(1, 50, ROWS), mask=missing[2]),
+            "page": rng.choice(["a", "b", "c"], ROWS),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def frame(spark, events):
+    return spark.createDataFrame(events).repartition(3).cache()
+
+
+AGGREGATES = {
+    "users": (RandomizedWave("1 day", unit="s", capacity=40), {"at": "t", "item": "user"}),
+    "clicks": (ExponentialHistogram("1 day", unit="s"), {"at": "t"}),
+    "amounts": (SumWave(capacity=30), {"at": "ticks", "value": "amount", "id": "ticks"}),
+    "fading": (DecayedSample(capacity=30, unit="us"), {"at": "t", "weight": "amount"}),
+    "tallies": (TallySketch(), {"at": "ticks", "value": "amount"}),
+}
+
+
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_an_aggregate_is_the_sketch_of_each_group(frame, name):
+    prototype, columns = AGGREGATES[name]
+    built = frame.groupBy("page").agg(R.sketch_agg(prototype, **columns).alias("sketch")).collect()
+    expected = sketch_df(frame, prototype, **columns, by="page", shuffle="rows").collect()
+    expected = {row["page"]: loads(row["sketch"]) for row in expected}
+    assert {row["page"] for row in built} == set(expected)
+    for row in built:
+        sketch = loads(row["sketch"])
+        if prototype.merge_law == "exact":
+            assert sketch == expected[row["page"]]
+        else:
+            assert sketch.query(3600).lower <= expected[row["page"]].query(3600).upper
+
+
+def test_aggregates_of_no_rows(frame):
+    users = R.sketch_agg(AGGREGATES["users"][0], at="t", item="user")
+    rows = frame.limit(0).agg(users.alias("sketch")).collect()
+    assert all(row["sketch"] is None or loads(row["sketch"]).is_empty for row in rows)
+    assert frame.limit(0).groupBy("page").agg(users).collect() == []
+    nulls = frame.withColumn("user", F.lit(None).cast("string"))
+    assert loads(nulls.agg(users.alias("sketch")).first()["sketch"]).is_empty
+
+
+@pytest.fixture(scope="module")
+def stored(spark, frame):
+    """Sketches by page and hour of several kinds, and NULLs."""
+    hours = frame.withColumn("hour", F.hour("t"))
+    parts = []
+    for name, (prototype, columns) in AGGREGATES.items():
+        by_hour = sketch_df(hours, prototype, **columns, by=["page", "hour"], shuffle="rows")
+        parts.append(by_hour.withColumn("kind", F.lit(name)))
+    table = parts[0]
+    for part in parts[1:]:
+        table = table.union(part)
+    null = table.limit(1).withColumn("sketch", F.lit(None).cast("binary"))
+    return table.union(null).cache()
+
+
+def test_merging_is_merging(stored):
+    merged = stored.groupBy("kind", "page").agg(R.merge_agg("sketch").alias("sketch")).collect()
+    frames = {}
+    for row in stored.collect():
+        if row["sketch"] is not None:
+            frames.setdefault((row["kind"], row["page"]), []).append(loads(row["sketch"]))
+    assert len(merged) == len(frames)
+    for row in merged:
+        sketches = frames[row["kind"], row["page"]]
+        mine = loads(row["sketch"])
+        if sketches[0].merge_law == "exact":
+            assert mine == merge_all(sketches)
+        else:
+            assert mine.query(3600).lower <= sum(s.query().upper for s in sketches)
+    none = stored.where("sketch is null").agg(R.merge_agg("sketch").alias("s")).first()
+    assert none["s"] is None
+
+
+def by_hand(answer):
+    return (answer.value, answer.lower, answer.upper, answer.confidence)
+
+
+QUESTIONS = [
+    ("users", None, {}),
+    ("users", "query", {"window": "1 hour"}),
+    ("users", None, {"window": datetime.timedelta(minutes=90)}),
+    ("clicks", None, {"window": 7200, "now": datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)}),
+    ("fading", None, {"decay": Exponential(half_life=3600, scale=10**6)}),
+    ("fading", "quantile", {"q": 0.25}),
+    ("fading", "correlated_sum", {"threshold": 0}),
+    ("fading", "mean", {}),
+    ("amounts", "query", {"window": 10_000}),
+]
+
+
+@pytest.mark.parametrize(("kind", "question", "literals"), QUESTIONS)
+def test_estimates_are_those_of_the_sketches(stored, kind, question, literals):
+    some = stored.where(F.col("kind") == kind)
+    rows = some.select(
+        "sketch", R.estimate("sketch", question, **literals).alias("answer")
+    ).collect()
+    assert rows
+    for row in rows:
+        if row["sketch"] is None:
+            assert row["answer"] is None
+        else:
+            expected = getattr(loads(row["sketch"]), question or "query")(**literals)
+            assert tuple(row["answer"]) == by_hand(expected)
+
+
+def test_other_questions(spark):
+    quantiles, nth, ecm = QuantileWave(capacity=100), NthRecentWave(), EcmSketch()
+    quantiles.update_many(range(50), at=range(50))
+    nth.update_many(at=range(50))
+    ecm.update_many(["a", "b", "a"], at=[1, 2, 3])
+    rows = [(quantiles.to_bytes(), nth.to_bytes(), ecm.to_bytes())]
+    frame = spark.createDataFrame(rows, "q binary, n binary, e binary")
+    answers = frame.select(
+        R.estimate("q", q=0.5).alias("median"),
+        R.estimate("q", "rank", value=10).alias("rank"),
+        R.estimate("n", n=3).alias("third"),
+        R.estimate(F.col("e"), item="a").alias("a"),
+        R.estimate("e", "self_join").alias("join"),
+        R.describe("e").alias("text"),
+    ).first()
+    assert answers["median"]["estimate"] == 24
+    assert answers["rank"]["estimate"] == pytest.approx(0.22)
+    assert answers["third"]["estimate"] == 2
+    assert answers["a"]["upper"] == 2
+    assert answers["join"]["upper"] == 5
+    assert answers["text"] == repr(ecm)
+
+
+def test_frequent_items(spark):
+    sketch = DecayedSample()
+    sketch.update_many([1, 1, 2.5, 3], at=range(4), weight=[5, 5, 4, 1])
+    frame = spark.createDataFrame([(sketch.to_bytes(),), (None,)], "sketch binary")
+    listed = [
+        row["f"] for row in frame.select(R.frequent("sketch", threshold=0.2).alias("f")).collect()
+    ]
+    assert [(each["item"], each["estimate"]) for each in listed[0]] == [("1", 10), ("2.5", 4)]
+    assert listed[1] is None
+
+
+def test_sql(spark, frame, stored):
+    register(spark, {name: prototype for name, (prototype, _) in AGGREGATES.items()})
+    frame.createOrReplaceTempView("events")
+    stored.createOrReplaceTempView("stored")
+    built = spark.sql(
+        "select page, users_agg(t, user) as sketch from events group by page"
+    ).collect()
+    expected = sketch_df(frame, AGGREGATES["users"][0], at="t", item="user", by="page").collect()
+    expected = {row["page"]: bytes(row["sketch"]) for row in expected}
+    assert {row["page"]: bytes(row["sketch"]) for row in built} == expected
+    assert spark.sql("select clicks_agg(t) as s from events").first()["s"] is not None
+
+    text = json.dumps({"decay": {"kind": "Exponential", "half_life": 3600, "scale": 10**6}})
+    answers = spark.sql(
+        f"""select sketch, recency_estimate(sketch, null, '{text}') as fading,
+                   recency_estimate(sketch, 'quantile', '{{"q": 0.25}}').lower as low,
+                   recency_frequent(sketch, 'frequent_items', '{{"threshold": 0.5}}') as many,
+                   recency_describe(sketch) as text
+            from stored where kind = 'fading' and sketch is not null"""
+    ).collect()
+    for row in answers:
+        sketch = loads(row["sketch"])
+        assert tuple(row["fading"]) == by_hand(
+            sketch.query(Exponential(half_life=3600, scale=10**6))
+        )
+        assert row["low"] == sketch.quantile(0.25).lower
+        assert len(row["many"]) == len(sketch.frequent_items(0.5))
+        assert row["text"] == repr(sketch)
+    merged = spark.sql(
+        """select recency_estimate(recency_merge_agg(sketch), 'query', null).estimate as n
+           from stored where kind = 'users' and page = 'a'"""
+    ).first()["n"]
+    assert merged == loads(expected["a"]).query().value
+    nothing = spark.sql("select recency_describe(cast(null as binary)) as t").first()["t"]
+    assert nothing is None
+
+
+CORRUPT = b"RC\x01\x03\x00\x00junk"
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda: R.estimate("s"), "functions.estimate: corrupt sketch"),
+        (lambda: R.describe("s"), "functions.describe: corrupt sketch"),
+        (lambda: R.frequent("s", threshold=0.5), "functions.frequent: corrupt sketch"),
+        (lambda: R.merge_agg("s"), "functions.merge_agg: corrupt sketch"),
+        (lambda: F.expr("recency_estimate(s, null, null)"), "recency_estimate: corrupt sketch"),
+        (lambda: F.expr("recency_merge_agg(s)"), "recency_merge_agg: corrupt sketch"),
+    ],
+)
+def test_corrupt_bytes_are_named(spark, ask, message):
+    register(spark)
+    frame = spark.createDataFrame([(CORRUPT,)], "s binary")
+    with pytest.raises(Exception, match=message):
+        frame.select(ask()).collect()
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ("recency_estimate(sketch, 'nonsense', null)", "no sketch has a question 'nonsense'"),
+        ("recency_estimate(sketch, null, 'window')", "must be JSON"),
+        ("recency_estimate(sketch, null, '[1]')", "must be a JSON object"),
+        ("recency_estimate(sketch, null, '{\"size\": 1}')", "query takes .* not size"),
+        ('recency_estimate(sketch, null, \'{"decay": {"kind": "None"}}\')', "a decay is"),
+        ("recency_estimate(sketch, 'query', '{\"window\": \"long\"}')", "must be a duration"),
+    ],
+)
+def test_bad_questions_in_sql_are_explained(spark, stored, question, message):
+    register(spark)
+    with pytest.raises(Exception, match="recency_estimate: .*" + message):
+        stored.where("kind = 'users' and sketch is not null").selectExpr(question).collect()
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (
+            lambda: R.sketch_agg(SumWave, at="t"),
+            TypeError,
+            "sketch_agg: prototype must be a sketch",
+        ),
+        (lambda: R.sketch_agg(SumWave()), TypeError, "sketch_agg: SumWave needs at="),
+        (lambda: R.sketch_agg(SumWave(), at="t", item="u"), TypeError, "takes no item"),
+        (lambda: R.sketch_agg(SumWave(), at=5), TypeError, "at must be a column or its name"),
+        (lambda: R.merge_agg(None), TypeError, "merge_agg: column must be a column"),
+        (lambda: R.estimate(5), TypeError, "estimate: column must be a column"),
+        (lambda: R.estimate("s", "nonsense"), ValueError, "no sketch has a question 'nonsense'"),
+        (lambda: R.estimate("s", "update"), ValueError, "no sketch has a question 'update'"),
+        (lambda: R.estimate("s", "_settle"), ValueError, "no sketch has a question"),
+        (lambda: R.estimate("s", 5), TypeError, "question must be a name"),
+        (lambda: R.estimate("s", size=5), TypeError, "query takes .* not size"),
+        (lambda: R.estimate("s", "quantile", n=5), TypeError, "quantile takes .* not n"),
+        (lambda: R.estimate("s", where=len), TypeError, "not where"),
+        (lambda: R.estimate("s", window=[1]), TypeError, "window must be a plain value"),
+        (lambda: R.estimate("s", decay=Custom(lambda x: 1 / (1 + x))), ValueError, "cannot encode"),
+        (lambda: R.frequent("s", "nonsense"), ValueError, "frequent: no sketch has a question"),
+        (lambda: register("spark"), TypeError, "register: spark must be a SparkSession"),
+    ],
+)
+def test_refused_before_any_job(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_names_in_sql_are_checked(spark):
+    for name in ("", "a b", "1st", 5):
+        with pytest.raises(ValueError, match="register: a name must be one in SQL"):
+            register(spark, {name: SumWave()})
+    filled = SumWave()
+    filled.update(at=1)
+    with pytest.raises(ValueError, match="register: x: prototype must be empty"):
+        register(spark, {"x": filled})
