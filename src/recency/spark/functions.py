@@ -77,14 +77,14 @@ def sketch_agg(
         _check_column(column, role, function)
     build = _aggregate(_built(prototype, tuple(given), function), BinaryType())
     built: Column = build(*given.values())
-    return built
+    return built.alias("sketch")
 
 
 def merge_agg(column: ColumnLike) -> Column:
     """One sketch of the stored ones of each group; NULLs are left out."""
     _check_column(column, "column", "functions.merge_agg")
     merged: Column = _aggregate(_merged("functions.merge_agg"), BinaryType())(column)
-    return merged
+    return merged.alias("sketch")
 
 
 # --- questions ----------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def describe(column: ColumnLike) -> Column:
     """What each stored sketch says of itself: its class, guarantee, what was seen, bytes."""
     _check_column(column, "column", "functions.describe")
     text: Column = _scalar(_described("functions.describe"), StringType())(column)
-    return text
+    return text.alias("description")
 
 
 # --- SQL ----------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def register(spark: SparkSession, prototypes: Mapping[str, Sketch] | None = None
     as ``{"decay": {"kind": "Exponential", "half_life": 3600}}``. Both may be NULL.
     """
     function = "register"
-    if not isinstance(spark, SparkSession):
+    if not (hasattr(spark, "udf") and hasattr(spark, "sql")):  # classic and Connect are not kin
         raise TypeError(f"{function}: spark must be a SparkSession, got {type(spark).__name__}")
     for name, prototype in (prototypes or {}).items():
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_]\w*", name):
@@ -225,7 +225,7 @@ def _asked_in_sql(function: str, result: Callable[[Any, str], Any]) -> Callable[
                 rows = [i for i, each in enumerate(asked) if each == (question, text)]
                 name = question or ("query" if result is _one_answer else "frequent_items")
                 literals = _from_json(text)
-                _check_question(name, literals, function)
+                _check_question(name, literals)
                 some = _each([frames[i] for i in rows], partial(_result, name, literals, result))
                 for i, answer in zip(rows, some, strict=True):
                     answers[i] = answer
@@ -292,7 +292,8 @@ def _question(
 ) -> Column:
     _check_column(column, "column", function)
     name = "query" if question is None else question
-    _check_question(name, literals, function)
+    with explained(function):
+        _check_question(name, literals)
     for key, literal in literals.items():
         if not isinstance(literal, _LITERALS) and literal is not None:
             raise TypeError(
@@ -303,21 +304,21 @@ def _question(
                 literal.encoded()
     sketches = F.col(column) if isinstance(column, str) else column
     ask = _scalar(_asked(function, name, literals, result), kind)
-    return F.when(sketches.isNotNull(), ask(sketches))
+    return F.when(sketches.isNotNull(), ask(sketches)).alias(function.rpartition(".")[2])
 
 
-def _check_question(question: object, literals: Mapping[str, Any], function: str) -> None:
+def _check_question(question: object, literals: Mapping[str, Any]) -> None:
     """That some sketch has such a question, with such parameters."""
     if not isinstance(question, str):
-        raise TypeError(f"{function}: question must be a name, got {type(question).__name__}")
-    asked = [_parameters_of(cls, question) for cls in known_classes()]
-    asked = [names for names in asked if names is not None]
+        raise TypeError(f"question must be a name, got {type(question).__name__}")
+    classes = (_parameters_of(cls, question) for cls in known_classes())
+    asked = [names for names in classes if names is not None]
     if not asked:
-        raise ValueError(f"{function}: no sketch has a question {question!r}")
-    if not any(set(literals) <= names for names in asked if names is not None):
-        known = sorted(set().union(*(names for names in asked if names is not None)))
+        raise ValueError(f"no sketch has a question {question!r}")
+    if not any(set(literals) <= names for names in asked):
+        known = sorted(set().union(*asked))
         wrong = [name for name in literals if name not in known] or list(literals)
-        raise TypeError(f"{function}: {question} takes {', '.join(known)}, not {', '.join(wrong)}")
+        raise TypeError(f"{question} takes {', '.join(known)}, not {', '.join(wrong)}")
 
 
 def _parameters_of(cls: type[Sketch], question: str) -> set[str] | None:
