@@ -11,11 +11,12 @@ os.environ["PYTHONPATH"] = str(Path(__file__).parent)
 
 
 def pytest_collection_modifyitems(items):
-    """One worker, hence one JVM, for all of them."""
+    """One worker, hence one JVM, for all of them but those that start their own."""
     here = str(Path(__file__).parent)
     for item in items:
         if str(item.path).startswith(here):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            alone = item.path.name == "test_connect.py"
+            item.add_marker(pytest.mark.xdist_group("connect" if alone else "spark"))
 
 
 @pytest.fixture(scope="session")
