@@ -8,6 +8,7 @@ durations are understood as well.
 import re
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,11 @@ def _microseconds(window: str | timedelta | np.timedelta64, name: str) -> Fracti
             raise ValueError(f"{name} must be a duration of fixed length, got {window!r}")
         unit = _NUMPY_UNITS[word]
         return int(window.astype(np.int64)) * count * unit
+    return _parsed(window, name)
+
+
+@lru_cache(maxsize=256)
+def _parsed(window: str, name: str) -> Fraction:
     total, position = Fraction(0), 0
     while part := _DURATION_PART.match(window, position):
         number, word = part.groups()

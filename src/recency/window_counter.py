@@ -16,8 +16,7 @@ from recency.core.arrays import (
     INT64_MAX,
     Int64Array,
     exact_sum,
-    floats_above,
-    floats_below,
+    float_below,
     is_sorted,
 )
 from recency.core.codec import RecordReader, RecordWriter
@@ -252,10 +251,13 @@ class WindowCounter(OrderedSketch):
         if self._latest is None:
             return Estimate(0.0, 0.0, 0.0)
         self._settle()
-        bounds = self._log.bounds(np.array([since]))
-        middle = sum(int(bound[0]) for bound in bounds) / 2
-        lower, upper = before_merging(*bounds, self._log.totals, self._spread)
-        return Estimate(middle, float(floats_below(lower)[0]), float(floats_above(upper)[0]))
+        lower, upper = self._log.bounds_of_one(since)
+        middle = (lower + upper) / 2
+        if self._spread > 1:
+            ends = np.array([[lower], [upper]])
+            bounds = before_merging(ends[0], ends[1], self._log.totals, self._spread)
+            lower, upper = (int(bound[0]) for bound in bounds)
+        return Estimate(middle, float_below(lower), -float_below(-upper))
 
     def __repr__(self) -> str:
         """Class, guarantee, window, what was seen, bytes."""

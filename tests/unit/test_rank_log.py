@@ -103,6 +103,7 @@ def test_many_keys_in_one_call_are_as_many_logs(data, rule):
     lower, upper = together.bounds(since)
     for key, log in enumerate(alone):
         assert [lower[key], upper[key]] == [b[0] for b in log.bounds(since[key : key + 1])]
+        assert log.bounds_of_one(int(since[key])) == (lower[key], upper[key])
         truth = values[(owner == key) & (times > since[key])].sum()
         assert lower[key] <= truth <= upper[key]
     back = RankLog.concatenate(alone)

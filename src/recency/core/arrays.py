@@ -1,5 +1,6 @@
 """Small array operations that NumPy lacks and every kernel needs."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,12 @@ def floats_below(x: Int64Array) -> FloatArray:
 def floats_above(x: Int64Array) -> FloatArray:
     """The smallest floats not below x."""
     return -floats_below(-x)
+
+
+def float_below(x: int) -> float:
+    """:func:`floats_below` of one integer."""
+    nearest = float(x)
+    return nearest if nearest <= x else math.nextafter(nearest, -math.inf)
 
 
 def cutoffs(latest: Int64Array, window: int | None) -> Int64Array:

@@ -442,6 +442,17 @@ class RankLog:
         all_out = has_item & (self.times[item] == since + 1)
         return np.where(all_in, upper, lower), np.where(all_out, lower, upper)
 
+    def bounds_of_one(self, since: int) -> tuple[int, int]:
+        """:meth:`bounds` of a log with one key, in a tenth of the time."""
+        total, i = int(self.totals[0]), int(self.times.searchsorted(since, side="right"))
+        if i == self.times.size:
+            return 0, 0
+        lower = total - int(self.ranks[i]) + int(self.values[i])
+        upper = total - int(self.ranks[i - 1]) if i else total
+        all_in = i > 0 and int(self.times[i - 1]) == since
+        all_out = int(self.times[i]) == since + 1
+        return upper if all_in else lower, lower if all_out else upper
+
     def flaw(self, latest: Int64Array, cutoff: Int64Array) -> str | None:
         """What keeps this from being a log that :meth:`append` could have made, if anything."""
         keys = self.item_keys()
