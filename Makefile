@@ -2,13 +2,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test demo bench clean
+.PHONY: test cluster-test demo bench clean
 
 test: .venv/dev.installed .venv/java.found
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist loadgroup
+
+# Also one of the tests: a master, two workers, an executor killed in the middle.
+cluster-test: .venv/dev.installed .venv/java.found
+	$(BIN)/python tests/spark/cluster.py
 
 demo: .venv/demo.installed .venv/java.found
 	$(BIN)/python -m recency.demo

@@ -15,8 +15,8 @@ def pytest_collection_modifyitems(items):
     here = str(Path(__file__).parent)
     for item in items:
         if str(item.path).startswith(here):
-            alone = item.path.name == "test_connect.py"
-            item.add_marker(pytest.mark.xdist_group("connect" if alone else "spark"))
+            alone = item.path.name in ("test_connect.py", "test_cluster.py")
+            item.add_marker(pytest.mark.xdist_group("alone" if alone else "spark"))
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/spark.md", "docs/functions.md", "docs/daily_sketches.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/spark.md", "docs/functions.md", "docs/daily_sketches.md"]
+)
 def test_examples(spark, page):
     result = doctest.testfile(
         str(ROOT / page),
