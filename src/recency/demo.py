@@ -6,6 +6,7 @@ Run it with ``make demo``, or ``python -m recency.demo`` after ``pip install rec
 import csv
 import importlib.util
 import io
+import json
 import math
 import os
 import sys
@@ -37,7 +38,7 @@ from recency import (
 )
 from recency.core.arrays import Int64Array
 from recency.decay import Chordal, Decay, Exponential, Polynomial, SlidingWindow, SuperExponential
-from recency.spark import merge_df, sketch_df
+from recency.spark import merge_df, on, register, sketch_df, sketch_many
 
 HOUR = 3600
 WINDOWS = {"1 hour": HOUR, "24 hours": 24 * HOUR, "7 days": 168 * HOUR, "90 days": 2160 * HOUR}
@@ -134,22 +135,22 @@ def frame(spark: SparkSession, flights: Flights) -> DataFrame:
 
 
 def one_sketch_each(rows: DataFrame, flights: Flights) -> list[Answer]:
-    """Flights, aircraft, miles, delays: one sketch of each over all rows, in random order."""
+    """Flights, aircraft, miles, delays: one sketch of each, all in one scan of all rows."""
     now = int(flights.departed[-1])
-    counts = [
-        sketch_df(rows, cls("90 days", unit="s"), at="departed")
-        for cls in (ExponentialHistogram, DeterministicWave)
-    ]
-    aircraft = sketch_df(
-        rows, RandomizedWave("90 days", unit="s"), at="departed", item="tail_number"
-    )
-    miles = sketch_df(rows, SumWave("90 days", unit="s"), at="departed", value="miles")
-    delays = sketch_df(
+    quantiles = QuantileWave("90 days", rank_error=0.02, unit="s")
+    sketches = sketch_many(
         rows,
-        QuantileWave("90 days", rank_error=0.02, unit="s"),
-        at="departed",
-        value="arrival_delay",
+        {
+            "flights": on(ExponentialHistogram("90 days", unit="s"), at="departed"),
+            "flights again": on(DeterministicWave("90 days", unit="s"), at="departed"),
+            "aircraft": on(RandomizedWave("90 days", unit="s"), at="departed", item="tail_number"),
+            "miles": on(SumWave("90 days", unit="s"), at="departed", value="miles"),
+            "delays": on(quantiles, at="departed", value="arrival_delay"),
+            "nth": on(NthRecentWave(unit="s"), at="departed"),
+        },
     )
+    counts = [sketches["flights"], sketches["flights again"]]
+    aircraft, miles, delays = (sketches[name] for name in ("aircraft", "miles", "delays"))
     answers = []
     for window, width in WINDOWS.items():
         recent = flights.where(flights.departed > now - width)
@@ -166,7 +167,7 @@ def one_sketch_each(rows: DataFrame, flights: Flights) -> list[Answer]:
             exact_delay = float(delay[int(np.ceil(q * delay.size)) - 1])
             question = f"arrival delay, {name}, minutes, {window}"
             answers.append(Answer(question, exact_delay, delays.query(q, window, now), delays))
-    nth = sketch_df(rows, NthRecentWave(unit="s"), at="departed")
+    nth = sketches["nth"]
     age = now - int(flights.departed[-1000])
     answers.append(Answer("seconds since the 1000th last flight left", age, nth.query(1000), nth))
     return answers
@@ -201,6 +202,26 @@ def busiest_routes(rows: DataFrame, flights: Flights) -> list[Answer]:
         answer = sketches[one].inner_product(sketches[other], "24 hours", now)
         question = f"pairs of a {one} and a {other} flight on one route, 24 hours"
         answers.append(Answer(question, exact, answer, sketches[one]))
+    return answers
+
+
+def in_sql(rows: DataFrame, flights: Flights) -> list[Answer]:
+    """Aircraft of the last week, by airport, in SQL."""
+    spark, now = rows.sparkSession, int(flights.departed[-1])
+    register(spark, {"aircraft": RandomizedWave("90 days", unit="s")})
+    rows.createOrReplaceTempView("flights")
+    arguments = json.dumps({"window": "7 days", "now": now})
+    found = spark.sql(
+        """SELECT origin, aircraft_agg(departed, tail_number) AS sketch FROM flights
+            GROUP BY origin ORDER BY origin"""
+    ).selectExpr("*", f"recency_estimate(sketch, 'query', '{arguments}') AS answer")
+    answers = []
+    for row in found.collect():
+        recent = (flights.origin == row["origin"]) & (flights.departed > now - 168 * HOUR)
+        exact = np.unique(flights.tail_number[recent]).size
+        sketch = loads(row["sketch"])
+        question = f"aircraft from {row['origin']}, 7 days"
+        answers.append(Answer(question, exact, Estimate(*row["answer"]), sketch))
     return answers
 
 
@@ -352,12 +373,15 @@ def show(spark: SparkSession, flights: Flights, folder: Path) -> list[Answer]:
     """Print everything, and return the answers."""
     rows = frame(spark, flights).cache()
     print(f"{flights.departed.size:,} departures from New York in 2013, relative error 0.05.")
-    print("Asked on New Year's Eve of one sketch each, by sketch_df; rows in random order:\n")
+    print("Asked on New Year's Eve of one sketch each, by one sketch_many; rows in random order:\n")
     whole = one_sketch_each(rows, flights)
     print(table(whole))
     print("\nRoutes, by EcmSketch; errors are relative to all flights (0.01), not to these:\n")
     routes = busiest_routes(rows, flights)
     print(table(routes))
+    print("\nIn SQL, an aggregate by airport and a question:\n")
+    asked = in_sql(rows, flights)
+    print(table(asked))
     print("\nWhere older flights count less, by one DecayedSample, the decay chosen when asked:\n")
     fading = fading_miles(rows, flights, folder / "decays.png")
     print(table(fading))
@@ -367,7 +391,7 @@ def show(spark: SparkSession, flights: Flights, folder: Path) -> list[Answer]:
     path = folder / "flights.png"
     picture(rows, flights, path)
     print(f"\nIntervals are certain, or at confidence 0.95. Pictures: {folder}/*.png")
-    return whole + routes + fading + stored
+    return whole + routes + asked + fading + stored
 
 
 if __name__ == "__main__":
