@@ -75,8 +75,11 @@ def sketch_agg(
     check_roles(prototype, given, function)
     for role, column in given.items():
         _check_column(column, role, function)
-    build = _aggregate(_built(prototype, tuple(given), function), BinaryType())
-    built: Column = build(*given.values())
+    build = _built(prototype, tuple(given), function)
+    arguments: list[Any] = list(given.values())
+    if not hasattr(_udfs, "arrow_udf") and "at" in given:
+        build, arguments = _with_exact_times(build, function), [*_as_integers(at), *arguments[1:]]
+    built: Column = _aggregate(build, BinaryType())(*arguments)
     return built.alias("sketch")
 
 
@@ -406,10 +409,39 @@ def _scalar(function: Callable[..., list[Any]], kind: DataType) -> Any:
     return _udfs.pandas_udf(structs_over_pandas if kind == _ANSWER else over_pandas, kind)
 
 
+def _as_integers(at: Any) -> list[Column]:
+    """A column of times for pandas, which has none that are exact: as integers, with its type."""
+    column = F.col(at) if isinstance(at, str) else at
+    micros, whole = F.unix_micros(column.try_cast("timestamp")), column.try_cast("bigint")
+    zero = F.lit(0).cast("bigint")
+    return [F.coalesce(micros, zero), F.coalesce(whole, zero), column.isNull(), F.typeof(column)]
+
+
+def _with_exact_times(
+    build: Callable[..., bytes | None], function: str
+) -> Callable[..., bytes | None]:
+    """The inverse, on a worker."""
+
+    def rebuilt(micros: Any, whole: Any, missing: Any, kinds: Any, *others: Any) -> bytes | None:
+        kind = kinds[0].as_py() if len(kinds) else "bigint"
+        if kind not in ("timestamp", "tinyint", "smallint", "int", "bigint"):
+            raise TypeError(
+                f"{function}: at is of type {kind}, on this Spark it must be a timestamp or an "
+                "integer; use sketch_df, or Spark 4.1"
+            )
+        is_instant = kind == "timestamp"
+        times = (micros if is_instant else whole).to_numpy(zero_copy_only=False)
+        arrow_kind = pa.timestamp("us") if is_instant else pa.int64()
+        absent = missing.to_numpy(zero_copy_only=False)
+        return build(pa.array(times, pa.int64(), mask=absent).cast(arrow_kind), *others)
+
+    return rebuilt
+
+
 def _from_pandas(column: Any) -> Any:
     if column.dtype.kind == "M":
         raise TypeError(
-            "this Spark hands timestamps to aggregates in the session's time zone, where some are "
-            "ambiguous: give integers, F.unix_micros(column), use sketch_df, or Spark 4.1"
+            "this Spark hands timestamps to SQL aggregates in the session's time zone, where some "
+            "are ambiguous: use functions.sketch_agg, sketch_df, or Spark 4.1"
         )
     return pa.Array.from_pandas(column)
