@@ -229,7 +229,7 @@ def test_groups_of_different_sketches_do_not_share_coins(spark):
 def test_what_travels_is_chosen_by_the_number_of_groups(monkeypatch, spark):
     chosen = []
     build = api.group_leaves
-    monkeypatch.setattr(api, "group_leaves", lambda *all: chosen.append(all[3]) or build(*all))
+    monkeypatch.setattr(api, "group_leaves", lambda *all: chosen.append(all[2]) or build(*all))
     rows = spark.range(20_000).withColumn("few", F.col("id") % 1000)
     sketch_df(rows, SumWave(), at="id", by="few")
     sketch_df(rows, SumWave(), at="id", by="id")
