@@ -482,18 +482,17 @@ class DecayedSample(SampleSketch):
             if is_share
             else validate.integer(threshold, "threshold", 1)
         )
-        whole = self.query(decay, now)
         copies = self._weighed(decay, now)
         if not copies:
             return []
         if is_share:
-            least *= whole.lower
+            least *= self._median(copies, Weighed.total).lower
         values = np.unique(np.concatenate([each.values for each in copies]))
         bounds = np.array([each.bounds_by_value(values, self._sure()) for each in copies])
         close = values[np.median(bounds, axis=0) >= least] if values.size else values
         found = []
         for value in close.tolist():
-            estimate = self.query(decay, now, partial(_equal, value))
+            estimate = self._median(copies, partial(_total_of, value))
             if estimate.upper >= least:
                 found.append((value, estimate))
         return sorted(found, key=lambda pair: (-pair[1].value, pair[0]))
@@ -518,6 +517,11 @@ class DecayedSample(SampleSketch):
             if needs_data:
                 raise ValueError("this question needs elements, and there are none")
             return Estimate(0.0, 0.0, 0.0)
+        return self._median(copies, ask)
+
+    def _median(
+        self, copies: Sequence[Weighed], ask: Callable[[Weighed, float], Triple]
+    ) -> Estimate:
         answers, nothing = [], None
         for each in copies:
             try:
@@ -574,8 +578,8 @@ def _check_decay(decay: object, window: int | None) -> None:
         raise ValueError(f"decay must not reach beyond the window of {window} ticks, got {decay}")
 
 
-def _equal(value: float, values: FloatArray, weights: FloatArray) -> BoolArray:
-    return np.equal(values, value)
+def _total_of(value: float, each: Weighed, sure: float) -> Triple:
+    return each.of(each.values == value).total(sure)
 
 
 def _exponents(weights: FloatArray) -> Int64Array:

@@ -1,6 +1,5 @@
 """Sums over asynchronous streams (Xu, Tirthapura & Busch 2008, §2)."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -9,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recency.core import validate
-from recency.core.arrays import Int64Array
+from recency.core.arrays import Int64Array, rounded_once
 from recency.core.level_sample import NO_LEVEL, levels_of_weights
 from recency.core.sample_states import SampleStates
 from recency.core.sizing import capacity_for_count, kept_relative_error
@@ -153,18 +152,13 @@ class SumWave(EventSketch):
         level, present, sampled = self._window_sample(since)
         weights = self._sample.columns[0][present]
         if level == NO_LEVEL:
-            total = _exact_sum(weights)
+            total = rounded_once(weights)
             return Estimate(total, total, total)
         # Values from 2ˡ on are all there; the others stand for 2ˡ each, in Poisson number.
         scale = 2.0**level
-        large = _exact_sum(weights[sampled & (weights >= scale)])
+        large = rounded_once(weights[sampled & (weights >= scale)])
         n = int((sampled & (weights < scale)).sum())
         estimate = self._scaled(n, level, certain=large)
         # What is present is certain. It rarely says more than the sample: sum it only if it may.
         may_say_more = 1.001 * weights.sum() > estimate.lower
-        return at_least(estimate, _exact_sum(weights)) if may_say_more else estimate
-
-
-def _exact_sum(values: NDArray[np.float64]) -> float:
-    """Rounded once, so the same in any order."""
-    return math.fsum(values.tolist())
+        return at_least(estimate, rounded_once(weights)) if may_say_more else estimate

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from recency.core.arrays import BoolArray, FloatArray
+from recency.core.arrays import BoolArray, FloatArray, rounded_once
 from recency.core.fading import DecayFunction, ages_of, before_the_end
 from recency.core.level_sample import NO_LEVEL, LevelSample
 from recency.core.sizing import sum_interval
@@ -58,16 +58,15 @@ class Weighed:
     def total(self, confidence: float) -> Triple:
         """The sum of all elements of their kind, with bounds."""
         certain = self.shares <= self.decayed
-        known = _exact_sum(self.shares[certain])
+        known = rounded_once(self.shares[certain])
         if not self.most:
             return known, known, known
         parts = self.shares[~certain] / self.most
-        total, squares = _exact_sum(parts), _exact_sum(parts * parts)
-        bounds = sum_interval(total, squares, confidence)
-        value, lower, upper = (known + self.most * x for x in (total, *bounds))
+        total, squares = rounded_once(parts), rounded_once(parts * parts)
+        value, lower, upper = _with_bounds(known, total, squares, self.most, confidence)
         # What is present is certain. It rarely says more than the sample: sum it only if it may.
         if 1.001 * self.decayed.sum() > lower:
-            seen = _exact_sum(self.decayed)
+            seen = rounded_once(self.decayed)
             return max(value, seen), max(lower, seen), max(upper, seen)
         return value, lower, upper
 
@@ -165,9 +164,16 @@ class _Running:
         known, parts, squares = (
             float(each[end] - each[begin]) for each in (self.known, self.parts, self.squares)
         )
-        bounds = sum_interval(max(parts, 0.0), max(squares, 0.0), confidence)
-        value, lower, upper = (known + self.most * x for x in (max(parts, 0.0), *bounds))
-        return value, lower, upper
+        return _with_bounds(known, max(parts, 0.0), max(squares, 0.0), self.most, confidence)
+
+
+def _with_bounds(
+    known: float, total: float, squares: float, most: float, confidence: float
+) -> Triple:
+    """What is known, and what sampled elements stand for, whose shares are in units of ``most``."""
+    bounds = sum_interval(total, squares, confidence)
+    value, lower, upper = (known + most * x for x in (total, *bounds))
+    return value, lower, upper
 
 
 def share(part: Triple, rest: Triple) -> Triple:
@@ -236,7 +242,3 @@ def by_expiry(
     shares = np.maximum(decayed, scale)
     most = 0.0 if is_over else scale
     return Weighed(values, weights, decayed, shares, most).of(decayed > 0)
-
-
-def _exact_sum(numbers: FloatArray) -> float:
-    return math.fsum(numbers.tolist())

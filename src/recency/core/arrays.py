@@ -89,6 +89,11 @@ def exact_sum(x: Int64Array) -> int:
     return (int((x >> 32).sum()) << 32) + int((x & 0xFFFFFFFF).sum())
 
 
+def rounded_once(x: FloatArray) -> float:
+    """The sum of floats, rounded once, so the same in any order."""
+    return math.fsum(x.tolist())
+
+
 def floats_below(x: Int64Array) -> FloatArray:
     """The largest floats not above x: beyond 2⁵³ rounding to nearest could break a bound."""
     nearest = x.astype(np.float64)

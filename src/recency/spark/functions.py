@@ -173,7 +173,7 @@ def _built_by_position(
         with explained(function):
             if len(columns) > len(order):
                 raise TypeError(f"it takes {', '.join(order)}, got {len(columns)} arguments")
-            check_roles(prototype, dict.fromkeys(order[: len(columns)]), function)
+        check_roles(prototype, dict.fromkeys(order[: len(columns)]), function)
         return _built(prototype, tuple(order[: len(columns)]), function)(*columns)
 
     return build
