@@ -15,6 +15,7 @@ from recency.core.arrays import Int64Array, run_starts, stable_order
 from recency.sketch import Sketch, encode_many
 
 _DECODED = 4  # bytes in memory for one in a frame, roughly
+_TOGETHER = 64  # sketches that are encoded at once
 
 
 class Column(Protocol):
@@ -29,6 +30,9 @@ class Column(Protocol):
 
     def update_many(self, numbers: Int64Array, arguments: Mapping[str, Any]) -> None:
         """``update_many`` for the sketch with each row's number; refused, it changes nothing."""
+
+    def settle(self) -> None:
+        """Work in what waits, and give back its memory; when makes no difference."""
 
     def sketch(self, number: int) -> Sketch:
         """One of them, on its own."""
@@ -98,22 +102,32 @@ class SketchColumn:
                 return {name: column}
         return {}
 
+    def settle(self) -> None:
+        """Work in what waits."""
+        for sketch in self._sketches:
+            sketch._settle()
+
     def sketch(self, number: int) -> Sketch:
         """A copy."""
         return self._sketches[number].copy()
 
     def frames(self, finished: bool) -> list[bytes]:
-        """``to_bytes`` of all."""
-        sketches = [sketch.copy() if finished else sketch for sketch in self._sketches]
-        if finished:
-            for sketch in sketches:
-                sketch._finish(self._prototype)
-        return encode_many(sketches)
+        """``to_bytes`` of all, some at a time: together they would take much memory."""
+        frames: list[bytes] = []
+        for begin in range(0, len(self), _TOGETHER):
+            sketches = self._sketches[begin : begin + _TOGETHER]
+            if finished:
+                sketches = [sketch.copy() for sketch in sketches]
+                for sketch in sketches:
+                    sketch._finish(self._prototype)
+            frames += encode_many(sketches)
+        return frames
 
     @property
     def nbytes(self) -> int:
-        """Memory held, roughly."""
-        return _DECODED * sum(map(len, self.frames(finished=False)))
+        """Memory held, roughly: as much by all as by some that are looked at."""
+        some = self._sketches[:: len(self) // _TOGETHER + 1]
+        return _DECODED * sum(map(len, encode_many(some))) * len(self) // max(len(some), 1)
 
 
 def parameters(prototype: Sketch) -> Mapping[str, Parameter]:

@@ -92,7 +92,7 @@ class CounterColumn:
         """Refuse totals beyond int64. All together rarely get there: only then look at each."""
         most = self._most_total + exact_sum(values)
         if most > INT64_MAX:
-            self._settle()
+            self.settle()
             order = stable_order(numbers)
             starts = run_starts(numbers[order])
             halves = [
@@ -110,7 +110,8 @@ class CounterColumn:
             most = int(self._log.totals.max()) + exact_sum(values)
         self._most_total = most
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Work in what waits."""
         if not self._settled:
             self._work_in()
             self._pending.release()
@@ -134,7 +135,7 @@ class CounterColumn:
 
     def sketch(self, number: int) -> "WindowCounter":
         """One of them, on its own."""
-        self._settle()
+        self.settle()
         sketch = self._prototype.empty_like()
         sketch._log = self._log.part(number, number + 1)
         sketch._latest = int(self._latest[number]) if self._seen[number] else None
@@ -144,7 +145,7 @@ class CounterColumn:
 
     def frames(self, finished: bool) -> list[bytes]:
         """``to_bytes`` of all."""
-        self._settle()
+        self.settle()
         log, prototype = self._log, self._prototype
         if finished:
             tightness = loosest(log.rule, prototype.config.relative_error, np.ones(len(self)))

@@ -70,7 +70,8 @@ class SampleColumn:
         if self._rows_waiting >= max(_LEAST_FLUSH, self._sample.times.size):
             self._work_in()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Work in what waits."""
         if not self._settled:
             self._work_in()
             self._settled = True
@@ -101,7 +102,7 @@ class SampleColumn:
 
     def sketch(self, number: int) -> "SampleSketch":
         """One of them, on its own."""
-        self._settle()
+        self.settle()
         sketch = self._prototype.empty_like()
         sketch._sample = self._sample.at(number)
         sketch._latest = int(self._latest[number]) if self._seen[number] else None
@@ -110,7 +111,7 @@ class SampleColumn:
 
     def frames(self, finished: bool) -> list[bytes]:
         """``to_bytes`` of all."""
-        self._settle()
+        self.settle()
         extra = self._prototype._finished_extra(self._extra) if finished else self._extra
         latest = np.where(self._seen, self._latest, 0)
         states = SampleStates(self._sample, self._seen, latest, tuple(extra))

@@ -173,6 +173,9 @@ class Sketch(ABC):
         That is, give up what served the building alone: its own stream, tightness to spare.
         """
 
+    def _settle(self) -> None:  # noqa: B027
+        """Work in what waits, and give back its memory; when makes no difference."""
+
     def _column(self, merge_levels: int = 0, stream: int = 0) -> "Column":
         """What keeps many such sketches together.
 

@@ -1,7 +1,8 @@
-"""A real cluster on this machine: a master, two workers, an executor that is killed amid a job.
+"""A real cluster on this machine: a master and two workers, whose Python has 512 MB.
 
-As a program (``make cluster-test``) it prints what happened and fails if a sketch is not the same
-as without the kill. The package travels as a zip, as it would to any cluster.
+As a program (``make cluster-test``) it kills an executor amid a job, has a slow task run twice, and
+sketches 20 M rows of which 90 % are of one group; it prints what happened and fails if a sketch is
+not the same as without. The package travels as a zip, as it would to any cluster.
 """
 
 import contextlib
@@ -11,23 +12,28 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pyspark
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+from sessions import Visits, session
 
 import recency
+from recency import ExponentialHistogram, RandomizedWave, SumWave
+from recency.spark import on, sketch_df, sketch_many
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 DEPLOY = "org.apache.spark.deploy"
-ENVIRONMENT = {
-    **os.environ,
-    "SPARK_NO_DAEMONIZE": "1",
-    "SPARK_LOCAL_IP": "127.0.0.1",
-    "PYSPARK_PYTHON": sys.executable,
+USERS = RandomizedWave(50_000)
+WANTED = {
+    "users": on(USERS, at="at", item="user"),
+    "sums": on(SumWave(50_000), at="at", value="user"),
+    "counts": on(ExponentialHistogram(50_000), at="at"),
 }
 
 
@@ -39,14 +45,17 @@ def free_port():
 
 @contextlib.contextmanager
 def cluster(folder):
-    """A master and two workers with one core each; gives the address of the master."""
+    """A master and two workers with one core each; gives the address of the master.
+
+    They have two addresses: Spark does not try a slow task again on the host where it is slow.
+    """
     port = free_port()
     address = f"spark://127.0.0.1:{port}"
     master = [f"{DEPLOY}.master.Master", "--host", "127.0.0.1", "--port", str(port)]
     commands = [[*master, "--webui-port", str(free_port())]]
     for i in range(2):
-        worker = [f"{DEPLOY}.worker.Worker", "--host", "127.0.0.1", "--cores", "1"]
-        where = ["--memory", "1g", "--work-dir", str(folder / f"worker{i}")]
+        worker = [f"{DEPLOY}.worker.Worker", "--host", f"127.0.0.{i + 1}", "--cores", "1"]
+        where = ["--memory", "2g", "--work-dir", str(folder / f"worker{i}")]
         commands.append([*worker, *where, "--webui-port", str(free_port()), address])
     processes, logs = [], []
     try:
@@ -56,7 +65,7 @@ def cluster(folder):
                 processes.append(
                     subprocess.Popen(
                         [str(SPARK_CLASS), *command],
-                        env=ENVIRONMENT,
+                        env={**os.environ, "SPARK_NO_DAEMONIZE": "1"},
                         stdout=log,
                         stderr=log,
                         start_new_session=True,
@@ -114,6 +123,20 @@ def slowly(batches):
         yield batch
 
 
+def slow_at_first(folder):
+    """A mapper: the first attempt of one task takes long, and every attempt of it leaves a mark."""
+
+    def slow(batches):
+        task = TaskContext.get()
+        if task.partitionId() == 5:
+            (folder / f"attempt{task.attemptNumber()}").touch()
+            if task.attemptNumber() == 0:
+                time.sleep(60)
+        yield from batches
+
+    return slow
+
+
 def where_from(batches):
     import pyarrow as pa
 
@@ -124,65 +147,103 @@ def where_from(batches):
     yield pa.RecordBatch.from_arrays([pa.array([recency.__file__])], ["path"])
 
 
+def same(got, wanted):
+    assert got.keys() == wanted.keys()
+    for name, sketch in wanted.items():
+        assert got[name] == sketch, name
+        assert got[name].to_bytes() == sketch.to_bytes(), name
+
+
+def kill(visits, calm):
+    """An executor is killed amid a job."""
+    killed = []
+
+    def kill_one():
+        time.sleep(4)
+        killed.extend(executors()[:1])
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    start = time.monotonic()
+    after = sketch_many(visits.mapInArrow(slowly, visits.schema), WANTED)
+    took = time.monotonic() - start
+    killer.join()
+    print(f"killed executor {killed} after 4 s of a job of {took:.0f} s")
+    assert killed
+    assert took > 5, "the job was over before the kill"
+    same(after, calm)
+    print("the same sketches as without the kill:", ", ".join(after))
+
+
+def speculate(visits, calm, folder):
+    """A slow task runs twice."""
+    start = time.monotonic()
+    after = sketch_many(visits.mapInArrow(slow_at_first(folder), visits.schema), WANTED)
+    took = time.monotonic() - start
+    attempts = sorted(path.name for path in folder.glob("attempt*"))
+    assert attempts == ["attempt0", "attempt1"], attempts
+    assert took < 60, "the slow attempt was waited for"
+    same(after, calm)
+    print(f"the same sketches with a slow task run twice, in {took:.0f} s:", ", ".join(after))
+
+
+def skew(spark, million=20):
+    """One group has nine rows of ten."""
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10000")
+    visits = Visits(million * 1_000_000)
+    frame = visits.frame(spark, 8)
+    users = visits.update(USERS.copy(), page=0, item="user")
+    recent = np.arange(visits.rows - 40_000, visits.rows)
+    recent = recent[recent % 10 < 9]
+    true = {"counts": recent.size, "sums": int((recent * 7919 % 100_000).sum())}
+    for shuffle in ("rows", "partials"):
+        start = time.monotonic()
+        for name, each in WANTED.items():
+            columns = {role: column for role, column in each.columns.items() if column}
+            by_page = sketch_df(frame, each.prototype, **columns, by="page", shuffle=shuffle)
+            sketch = recency.loads(by_page.where("page = 0").first()["sketch"])
+            if name == "users":
+                same({name: sketch}, {name: users})
+                continue
+            answer, truth = sketch.query(40_000), true[name]
+            assert answer.lower <= truth <= answer.upper, (name, truth, answer)
+            assert abs(answer.value - truth) <= 0.05 * truth, (name, truth, answer)
+        took = time.monotonic() - start
+        print(f"{million} M rows, 90 % in one group, {shuffle} shuffled: the truth, {took:.0f} s")
+
+
 def main():
-    from pyspark.sql import SparkSession
-
-    from recency import ExponentialHistogram, RandomizedWave, SumWave
-    from recency.spark import on, sketch_many
-
-    os.environ.update(ENVIRONMENT)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with cluster(folder) as address:
-            spark = (
-                SparkSession.builder.master(address)
-                .config("spark.submit.pyFiles", shipped(folder))
-                .config("spark.driver.host", "127.0.0.1")
-                .config("spark.driver.bindAddress", "127.0.0.1")
-                .config("spark.executor.memory", "512m")
-                .config("spark.executor.cores", "1")
-                .config("spark.ui.enabled", "false")
-                .config("spark.ui.showConsoleProgress", "false")
-                .config("spark.sql.execution.arrow.maxRecordsPerBatch", "2000")
-                .getOrCreate()
+            spark = session(
+                SparkSession.builder.master(address),
+                spark__submit__pyFiles=shipped(folder),
+                spark__driver__host="127.0.0.1",
+                spark__driver__bindAddress="127.0.0.1",
+                spark__executor__memory="512m",
+                spark__executor__pyspark__memory="512m",
+                spark__executor__cores="1",
+                spark__speculation="true",
+                spark__speculation__minTaskRuntime="3s",
+                spark__sql__execution__arrow__maxRecordsPerBatch="2000",
             )
             spark.sparkContext.setLogLevel("OFF")
-            events = spark.range(0, 120_000, 1, 12).selectExpr(
-                "id AS at", "id * 7919 % 5000 AS user"
-            )
-            (row,) = events.repartition(1).mapInArrow(where_from, "path string").collect()
+            few = Visits(120_000).frame(spark, 12)
+            (row,) = few.repartition(1).mapInArrow(where_from, "path string").collect()
             print("workers import", row["path"])
             assert re.search(r"recency\.zip", row["path"]), row["path"]
-            wanted = {
-                "users": on(RandomizedWave(50_000), at="at", item="user"),
-                "sums": on(SumWave(50_000), at="at", value="user"),
-                "counts": on(ExponentialHistogram(50_000), at="at"),
-            }
-            before = sketch_many(events, wanted)
-
-            killed = []
-
-            def kill_one():
-                time.sleep(4)
-                victims = executors()
-                killed.extend(victims[:1])
-                for pid in victims[:1]:
-                    os.kill(pid, signal.SIGKILL)
-
-            killer = threading.Thread(target=kill_one)
-            killer.start()
-            start = time.monotonic()
-            after = sketch_many(events.mapInArrow(slowly, events.schema), wanted)
-            took = time.monotonic() - start
-            killer.join()
-            print(f"killed executor {killed} after 4 s of a job of {took:.0f} s")
-            assert killed
-            assert took > 5, "the job was over before the kill"
-            for name, sketch in before.items():
-                assert after[name] == sketch, name
-                assert after[name].to_bytes() == sketch.to_bytes(), name
-            print("the same sketches as without the kill:", ", ".join(before))
+            calm = sketch_many(few, WANTED)
+            kill(few, calm)
+            speculate(few, calm, folder)
+            skew(spark)
             spark.stop()
+            logs = [path.read_text() for path in folder.glob("worker*/app-*/*/stderr")]
+            assert len(logs) >= 3  # two executors, one killed and replaced
+            assert not any("MemoryError" in log for log in logs), "a worker ran out of memory"
+            print("no worker ran out of memory")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,11 @@
-import os
 import sys
 from pathlib import Path
 
 import pytest
 
-# Workers must run this Python, and find the sketch that a test defines.
-os.environ["PYSPARK_PYTHON"] = sys.executable
-os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-os.environ["PYTHONPATH"] = str(Path(__file__).parent)
+sys.path.insert(0, str(Path(__file__).parent))
+
+ALONE = ("test_connect.py", "test_cluster.py", "test_faults.py")
 
 
 def pytest_collection_modifyitems(items):
@@ -15,22 +13,16 @@ def pytest_collection_modifyitems(items):
     here = str(Path(__file__).parent)
     for item in items:
         if str(item.path).startswith(here):
-            alone = item.path.name in ("test_connect.py", "test_cluster.py")
+            alone = item.path.name in ALONE
             item.add_marker(pytest.mark.xdist_group("alone" if alone else "spark"))
 
 
 @pytest.fixture(scope="session")
 def spark():
     from pyspark.sql import SparkSession
+    from sessions import session
 
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.sql.session.timeZone", "America/New_York")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+    made = session(SparkSession.builder.master("local[2]"))
+    made.sparkContext.setLogLevel("OFF")
+    yield made
+    made.stop()

@@ -195,7 +195,25 @@ def test_frequent_items(spark):
     assert listed[1] is None
 
 
-@pytest.mark.skipif(not hasattr(F, "arrow_udf"), reason="needs exact times in SQL aggregates")
+@pytest.fixture
+def zone_without_repeated_hours(spark):
+    """On Spark 4.0, SQL aggregates get times as clocks show them."""
+    before = spark.conf.get("spark.sql.session.timeZone")
+    if not hasattr(F, "arrow_udf"):
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    yield
+    spark.conf.set("spark.sql.session.timeZone", before)
+
+
+@pytest.mark.skipif(hasattr(F, "arrow_udf"), reason="times are exact")
+def test_times_that_clocks_show_twice_are_refused(spark, frame):
+    register(spark, {"users": AGGREGATES["users"][0]})
+    frame.createOrReplaceTempView("events")
+    with pytest.raises(Exception, match=r"ambiguous .*set spark.sql.session.timeZone to UTC"):
+        spark.sql("select users_agg(t, user) from events").collect()
+
+
+@pytest.mark.usefixtures("zone_without_repeated_hours")
 def test_sql(spark, frame, stored):
     register(spark, {name: prototype for name, (prototype, _) in AGGREGATES.items()})
     frame.createOrReplaceTempView("events")

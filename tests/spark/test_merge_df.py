@@ -70,7 +70,7 @@ def test_bounded_sketches_cost_one_level(days, by):
 
 
 def test_much_of_one_group_is_merged_as_it_comes(monkeypatch, spark):
-    monkeypatch.setattr(api, "_LIMITS", Limits(chunk=5_000, sketches=1))
+    monkeypatch.setattr(api, "_LIMITS", Limits(chunk=5_000, frames=5_000, sketches=1))
     sketches = []
     for i in range(40):
         sketch = RandomizedWave(capacity=50)

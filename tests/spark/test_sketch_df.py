@@ -194,7 +194,7 @@ def test_groups_keep_the_error_asked_for(frame, events, name, shuffle):
 def test_groups_that_outgrow_the_memory_are_handed_on_early(
     monkeypatch, frame, events, name, shuffle
 ):
-    monkeypatch.setattr(api, "_LIMITS", Limits(chunk=10_000, sketches=1))
+    monkeypatch.setattr(api, "_LIMITS", Limits(chunk=10_000, frames=10_000, sketches=1))
     prototype, columns = (EXACT | BOUNDED)[name]
     by = F.substring("event", 2, 1).alias("digit")
     groups = sketch_df(frame.repartition(2), prototype, **columns, by=by, shuffle=shuffle)
@@ -294,7 +294,7 @@ def test_a_foreign_class_that_workers_do_not_have_harms_nobody(spark):
 
 
 def test_strings_of_any_length_and_large_arrow_types(monkeypatch, spark):
-    monkeypatch.setattr(api, "_LIMITS", Limits(chunk=1, sketches=1))
+    monkeypatch.setattr(api, "_LIMITS", Limits(chunk=1, frames=1, sketches=1))
     rows = spark.range(200).select(
         "id", F.repeat(F.lit("x"), (F.col("id") * 40).cast("int")).alias("s"), F.lit(1).alias("g")
     )

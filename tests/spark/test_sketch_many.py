@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
+from sessions import Visits
 from tally_sketch import TallySketch
 
 from recency import (
@@ -97,7 +98,7 @@ def test_groups_have_a_column_for_each(frame, by, shuffle):
 
 def test_in_order_sketches_hold_with_chunks_in_any_order(frame, events, monkeypatch):
     """Small chunks: many leaves for each partition, none of them in order with the next."""
-    monkeypatch.setattr(api, "_LIMITS", Limits(chunk=4_000, sketches=20_000))
+    monkeypatch.setattr(api, "_LIMITS", Limits(chunk=4_000, frames=4_000, sketches=20_000))
     known = events.select(["arrived"]).drop_null()["arrived"].to_numpy()
     together = sketch_many(frame, SKETCHES)
     for window in (10, 300, 1500):
@@ -147,3 +148,27 @@ def test_nothing_at_all(spark, frame):
 def test_refused_before_any_job(frame, sketches, arguments, error, message):
     with pytest.raises(error, match="sketch_many: .*" + message):
         sketch_many(frame, sketches, **arguments)
+
+
+def test_a_thousand_partitions(spark):
+    visits = Visits(100_000)
+    wanted = {
+        "users": on(RandomizedWave(50_000, capacity=200), at="at", item="user"),
+        "counts": on(ExponentialHistogram(50_000, 0.1), at="at"),
+    }
+    frame = visits.frame(spark, 1000)
+    together = sketch_many(frame, wanted, depth=3)
+    users = visits.update(wanted["users"].prototype.copy(), item="user")
+    assert together["users"].to_bytes() == users.to_bytes()
+    assert_counts(together["counts"], 20_000)
+    by_page = sketch_many(frame, wanted, by="page", shuffle="partials", depth=3)
+    row = by_page.where("page = 0").first()
+    of_page = visits.update(wanted["users"].prototype.copy(), page=0, item="user")
+    assert bytes(row["users"]) == of_page.to_bytes()
+    assert_counts(loads(row["counts"]), 18_000)
+
+
+def assert_counts(sketch, truth):
+    answer = sketch.query(20_000)
+    assert answer.lower <= truth <= answer.upper
+    assert abs(answer.value - truth) <= 0.1 * truth

@@ -114,7 +114,7 @@ def sketch_df(
     columns = {"at": at, "item": item, "value": value, "weight": weight, "id": id}
     source = event_source(check_frame(df, function), prototype, columns, by, function)
     if by is None:
-        build = one_leaf(source.jobs[0], depth)
+        build = one_leaf(source.jobs[0], depth, _LIMITS)
         leaves = _in_order(source).mapInArrow(build, StructType(_LEAF))
         leaves = leaves.select(F.lit(0).cast("int").alias("which"), "*")
         return _collected(leaves, source, depth, function)[0]

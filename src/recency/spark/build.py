@@ -1,7 +1,9 @@
 """Leaves: what one Spark partition makes of its rows."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from recency.spark.columns import arguments, chunks, number_rows, one_array
 Mapper = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 ORDER_BITS = 32  # of a leaf's order, below its partition
-_ROWS_PER_BATCH, _BYTES_PER_BATCH = 10_000, 1 << 26  # that are handed on at once
+_ROWS_PER_BATCH = 10_000  # that are handed on at once
 
 
 @dataclass(frozen=True)
@@ -23,9 +25,43 @@ class Limits:
     """Memory that a task takes, roughly."""
 
     chunk: int = 1 << 26
-    """Bytes of rows, or of sketches to merge, that are worked on at once."""
+    """Bytes of rows that are worked on at once."""
+    frames: int = 1 << 22
+    """Bytes of encoded sketches that are merged, or handed on, at once; decoding takes 40 times."""
     sketches: int = 1 << 27
     """Bytes of the sketches of groups that are held before they are handed on."""
+    is_tight: bool = False
+    """Whether sketches must not keep rows waiting."""
+
+    def here(self) -> "Limits":
+        """These, or less in a process that may take little (``spark.executor.pyspark.memory``).
+
+        Address space counts, which Arrow's allocator reserves in large pieces at its first use.
+        """
+        pa.array([0]).dictionary_encode()
+        room = _room()
+        if room > 16 * self.chunk:
+            return self
+        return Limits(
+            chunk=min(self.chunk, room // 32),
+            frames=min(self.frames, room // 256),
+            sketches=min(self.sketches, room // 16),
+            is_tight=True,
+        )
+
+
+def _room() -> int:
+    """Bytes of address space that this process may still take."""
+    try:
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit == resource.RLIM_INFINITY:
+            return sys.maxsize
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        return max(limit - pages * resource.getpagesize(), 0)
+    except (ImportError, OSError):  # not Linux: Spark sets no limit, or cannot
+        return sys.maxsize
 
 
 @dataclass(frozen=True)
@@ -52,16 +88,18 @@ class Job:
         return arguments(used, self.roles, self.prototype), rows
 
 
-def one_leaf(job: Job, merge_levels: int) -> Mapper:
+def one_leaf(job: Job, merge_levels: int, limits: Limits) -> Mapper:
     """A mapper to (order, done, sketch): one row for a partition that has events."""
 
     def build(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with explained("sketch_df"):
-            part = partition_id()
+            room, part = limits.here(), partition_id()
             sketch = job.prototype.empty_like(merge_levels, part)
             for batch in batches:
                 if batch.num_rows:
                     sketch.update_many(**job.events(batch.columns)[0])
+                if room.is_tight:
+                    sketch._settle()
             if not sketch.is_empty:
                 yield leaf_rows([], part << ORDER_BITS, [sketch.to_bytes()])
 
@@ -76,14 +114,16 @@ def many_leaves(jobs: Sequence[Job], merge_levels: int, limits: Limits) -> Mappe
 
     def build(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with explained("sketch_many"):
-            part = partition_id()
+            room, part = limits.here(), partition_id()
             order = part << ORDER_BITS
             running = [job.prototype.empty_like(merge_levels, part) for job in jobs]
-            for table in chunks(batches, limits.chunk):
+            for table in chunks(batches, room.chunk):
                 columns = [one_array(column) for column in table.columns]
                 for which, job in enumerate(jobs):
                     events, _ = job.events(columns)
                     running[which].update_many(**events)
+                    if room.is_tight:
+                        running[which]._settle()
                     if job.prototype.needs_order and not running[which].is_empty:
                         yield _numbered(which, order, running[which])
                         running[which] = job.prototype.empty_like(merge_levels, part)
@@ -118,18 +158,21 @@ def group_leaves(
 
     def build(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with explained(function):
+            room = limits.here()
             order = partition_id() << ORDER_BITS
             sketches, is_first = Groups(jobs, merge_levels, order), True
-            tables = chunks(batches, limits.chunk)
+            tables = chunks(batches, room.chunk)
             table = next(tables, None)
             while table is not None:
                 sketches.update(table)
+                if room.is_tight:
+                    sketches.settle()
                 table = next(tables, None)
-                if table is not None and (again or sketches.nbytes > limits.sketches):
-                    yield from sketches.rows(done=False)
+                if table is not None and (again or sketches.nbytes > room.sketches):
+                    yield from sketches.rows(room.frames)
                     order += len(sketches)
                     sketches, is_first = Groups(jobs, merge_levels, order), False
-            yield from sketches.rows(done=is_whole and is_first)
+            yield from sketches.rows(room.frames, done=is_whole and is_first)
 
     return build
 
@@ -161,8 +204,13 @@ class Groups:
             events, rows = job.events(columns)
             column.update_many(numbers if rows is None else numbers[rows], events)
 
-    def rows(self, done: bool) -> Iterator[pa.RecordBatch]:
-        """Groups and their sketches; what is ``done`` is finished, too."""
+    def settle(self) -> None:
+        """Have no rows wait in sketches."""
+        for column in self._columns:
+            column.settle()
+
+    def rows(self, most_bytes: int, done: bool = False) -> Iterator[pa.RecordBatch]:
+        """Groups and their sketches, so many bytes at once; what is ``done`` is finished, too."""
         if self._keys is None:
             return
         keys = [one_array(column) for column in self._keys.columns]
@@ -172,7 +220,7 @@ class Groups:
             begin = 0
             while begin < len(frames):
                 before = sizes[begin - 1] if begin else 0
-                end = int(np.searchsorted(sizes, before + _BYTES_PER_BATCH, side="right"))
+                end = int(np.searchsorted(sizes, before + most_bytes, side="right"))
                 end = max(min(end, begin + _ROWS_PER_BATCH), begin + 1)
                 groups = [key.slice(begin, end - begin) for key in keys]
                 groups.append(pa.array([which] * (end - begin), pa.int32()))

@@ -46,16 +46,32 @@ def to_column(column: Any, unit: str | None, role: str) -> Any:
     return column  # strings and bytes are hashed as they are
 
 
-def chunks(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[pa.Table]:
-    """Batches put together until they are large enough to be worth a kernel call."""
+def chunks(
+    batches: Iterable[pa.RecordBatch], most_bytes: int, per_row: int = 0
+) -> Iterator[pa.Table]:
+    """Batches put together until they are large enough to be worth a kernel call, or cut in halves.
+
+    What a row takes besides its bytes, once it is worked on, counts as ``per_row``.
+    """
     waiting: list[pa.RecordBatch] = []
     size = 0
+
+    def pieces(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
+        cost = batch.nbytes + per_row * batch.num_rows
+        if cost <= 2 * most_bytes or batch.num_rows < 2:
+            yield batch, cost
+        else:
+            half = batch.num_rows // 2
+            yield from pieces(batch.slice(0, half))
+            yield from pieces(batch.slice(half))
+
     for batch in batches:
-        waiting.append(batch)
-        size += batch.nbytes
-        if size >= most_bytes:
-            yield pa.Table.from_batches(waiting)
-            waiting, size = [], 0
+        for piece, cost in pieces(batch):
+            waiting.append(piece)
+            size += cost
+            if size >= most_bytes:
+                yield pa.Table.from_batches(waiting)
+                waiting, size = [], 0
     if waiting:
         yield pa.Table.from_batches(waiting)
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
@@ -439,9 +440,26 @@ def _with_exact_times(
 
 
 def _from_pandas(column: Any) -> Any:
-    if column.dtype.kind == "M":
+    return pa.Array.from_pandas(_in_utc(column) if column.dtype.kind == "M" else column)
+
+
+def _in_utc(times: Any) -> Any:
+    """Times that come as clocks showed them in the session's zone: those shown twice are refused.
+
+    Spark sends the settings of a session along with its tasks.
+    """
+    context = TaskContext.get()
+    zone = context and context.getLocalProperty("spark.sql.session.timeZone")
+    if not zone:
         raise TypeError(
-            "this Spark hands timestamps to SQL aggregates in the session's time zone, where some "
-            "are ambiguous: use functions.sketch_agg, sketch_df, or Spark 4.1"
+            "this Spark hands times to SQL aggregates in the session's time zone, which is not "
+            "known here: set spark.sql.session.timeZone, or use Spark 4.1"
         )
-    return pa.Array.from_pandas(column)
+    try:
+        return times.dt.tz_localize(zone, ambiguous="raise").dt.tz_convert("UTC").dt.as_unit("us")
+    except Exception as error:
+        raise ValueError(
+            "this Spark hands times to SQL aggregates in the session's time zone, where one of "
+            f"them is ambiguous ({error}): set spark.sql.session.timeZone to UTC, use "
+            "functions.sketch_agg, sketch_df, or Spark 4.1"
+        ) from None

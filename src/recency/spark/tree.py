@@ -12,6 +12,8 @@ from recency.sketch import Sketch, decode_many, encode_many, foreign_classes, me
 from recency.spark.build import Limits, Mapper, explained, key_rows, leaf_rows
 from recency.spark.columns import chunks, number_rows, one_array
 
+_SKETCH = 256  # bytes of a frame that take as much memory as a sketch does besides its contents
+
 
 def merge_rows(
     keys: int, prototypes: Sequence[Sketch], function: str, limits: Limits, last: bool = False
@@ -29,13 +31,14 @@ def merge_rows(
     def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with explained(function):
             last_group: Any = None  # the next batch may have more of it
-            for table in chunks(batches, limits.chunk):
+            most_bytes = limits.here().frames
+            for table in chunks(batches, most_bytes, _SKETCH):
                 rows = table if last_group is None else pa.concat_tables([last_group, table])
                 _, starts = number_rows([one_array(each) for each in rows.columns[:keys]])
                 if starts.size:
                     end = int(starts[-1])
                     yield from merged(rows.slice(0, end))
-                    last_group = _compacted(rows.slice(end), keys + 1, limits.chunk)
+                    last_group = _compacted(rows.slice(end), keys + 1, most_bytes)
             if last_group is not None:
                 yield from merged(last_group)
 
@@ -142,7 +145,7 @@ def merge_partition(function: str, limits: Limits) -> Mapper:
     def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with explained(function):
             running: list[Sketch] = []
-            for table in chunks(batches, limits.chunk):
+            for table in chunks(batches, limits.here().frames, _SKETCH):
                 orders, _, frames = (column.to_pylist() for column in table.columns)
                 sketches = decode_many(frames)
                 for first, other in pairwise([*running, *sketches]):
