@@ -8,7 +8,12 @@ from recency.bank import Bank
 from recency.decayed_sample import DecayedSample
 from recency.deterministic_wave import DeterministicWave
 from recency.ecm import EcmSketch
-from recency.errors import CorruptSketchError, IncompatibleSketchError, OutOfOrderError
+from recency.errors import (
+    CorruptSketchError,
+    IncompatibleSketchError,
+    NoAnswerError,
+    OutOfOrderError,
+)
 from recency.estimate import Estimate
 from recency.exponential_histogram import ExponentialHistogram
 from recency.nth_recent_wave import NthRecentWave
@@ -28,6 +33,7 @@ __all__ = [
     "Estimate",
     "ExponentialHistogram",
     "IncompatibleSketchError",
+    "NoAnswerError",
     "NthRecentWave",
     "OutOfOrderError",
     "QuantileWave",

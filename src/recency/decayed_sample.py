@@ -19,11 +19,12 @@ from recency.core.level_sample import Columns, LevelSample, levels_of_weights
 from recency.core.sample_states import CoinCodec, ColumnCodec, NumberCodec, SampleStates
 from recency.core.sizing import capacity_for_count, doubt_per_copy, kept_relative_error
 from recency.decay import Decay, NoDecay, SlidingWindow
+from recency.errors import NoAnswerError
 from recency.estimate import Estimate
 from recency.sample_sketch import SampleSketch, matching
 from recency.sum_wave import MOST_SUMMAND
 from recency.timeunit import UNITS, to_duration, to_tick, to_ticks
-from recency.weighed import NothingSampledError, Triple, Weighed, by_expiry, by_time
+from recency.weighed import Triple, Weighed, by_expiry, by_time
 from recency.windowed import Duration, Time
 
 _NO_ID = 0x5BD1E995_9E3779B9  # in the place of the hash of an id
@@ -515,7 +516,7 @@ class DecayedSample(SampleSketch):
         copies = self._weighed(decay, now)
         if not copies:
             if needs_data:
-                raise ValueError("this question needs elements, and there are none")
+                raise NoAnswerError("this question needs elements, and there are none")
             return Estimate(0.0, 0.0, 0.0)
         return self._median(copies, ask)
 
@@ -526,7 +527,7 @@ class DecayedSample(SampleSketch):
         for each in copies:
             try:
                 answers.append(ask(each, self._sure()))
-            except NothingSampledError as error:
+            except NoAnswerError as error:
                 nothing = error
         if nothing is not None and not answers:
             raise nothing

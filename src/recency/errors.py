@@ -11,3 +11,7 @@ class CorruptSketchError(ValueError):
 
 class OutOfOrderError(ValueError):
     """An event is older than the latest one, in a sketch that needs time order."""
+
+
+class NoAnswerError(ValueError):
+    """A question that what was seen has no answer to, such as the median of nothing."""

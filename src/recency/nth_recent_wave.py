@@ -11,7 +11,7 @@ from recency.core.arrays import INT64_MAX, INT64_MIN
 from recency.core.codec import RecordReader, RecordWriter, corrupt, zigzag
 from recency.core.rank_log import WAVE
 from recency.core.tick_log import TickLog
-from recency.errors import OutOfOrderError
+from recency.errors import NoAnswerError, OutOfOrderError
 from recency.estimate import Estimate
 from recency.pending import Pending
 from recency.timeunit import UNITS, to_duration, to_tick, to_ticks
@@ -180,10 +180,10 @@ class NthRecentWave(WindowedSketch):
         self._settle()
         total = self._log.total
         if n > total or self._latest is None:
-            raise ValueError(f"n must be at most the number of 1s seen ({total}), got {n}")
+            raise NoAnswerError(f"n must be at most the number of 1s seen ({total}), got {n}")
         earliest, last = self._log.locate(total - n + 1, self._latest)
         if last <= since:
-            raise ValueError(f"the {n}-th most recent 1 is older than the largest window")
+            raise NoAnswerError(f"the {n}-th most recent 1 is older than the largest window")
         tick = self._latest if now is None else to_tick(now, self.config.unit, "now")
         youngest, oldest = tick - last, tick - earliest
         return Estimate((youngest + oldest) / 2, float(youngest), float(oldest))

@@ -12,6 +12,7 @@ from recency.core import validate
 from recency.core.arrays import Int64Array
 from recency.core.level_sample import NO_LEVEL, levels_of_items
 from recency.core.sizing import capacity_for_ranks, kept_rank_error, rank_margin
+from recency.errors import NoAnswerError
 from recency.estimate import Estimate
 from recency.event_sketch import EventSketch
 from recency.sample_sketch import at_least
@@ -193,8 +194,10 @@ class QuantileWave(EventSketch):
         rows = np.flatnonzero(in_sample & (self._sample.times > since))
         values = np.sort(self._sample.columns[0][rows])
         if not values.size and level == NO_LEVEL:
-            raise ValueError("a quantile or rank needs values, and the window has none")
+            raise NoAnswerError("a quantile or rank needs values, and the window has none")
         if not values.size:
-            raise ValueError("none of the window's values was sampled: it needs a larger capacity")
+            raise NoAnswerError(
+                "none of the window's values was sampled: it needs a larger capacity"
+            )
         margin = 0.0 if level == NO_LEVEL else rank_margin(values.size, self.config.confidence)
         return values, margin

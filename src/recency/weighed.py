@@ -14,15 +14,12 @@ from recency.core.arrays import BoolArray, FloatArray, rounded_once
 from recency.core.fading import DecayFunction, ages_of, before_the_end
 from recency.core.level_sample import NO_LEVEL, LevelSample
 from recency.core.sizing import sum_interval
+from recency.errors import NoAnswerError
 
 _MOST_ELEMENTS = 2.0**63  # no element stands for more others
 
 Triple = tuple[float, float, float]
 """Estimate, lower end, upper end."""
-
-
-class NothingSampledError(ValueError):
-    """There is nothing to answer from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,10 +136,8 @@ class Weighed:
         if self.shares.any():
             return
         if self.most:
-            raise NothingSampledError(
-                "none of the elements was sampled: it needs a larger capacity"
-            )
-        raise NothingSampledError("this question needs elements that weigh something")
+            raise NoAnswerError("none of the elements was sampled: it needs a larger capacity")
+        raise NoAnswerError("this question needs elements that weigh something")
 
     def share_of(self, matches: BoolArray, confidence: float) -> Triple:
         """Which part of the whole some elements make up, in [0, 1]."""

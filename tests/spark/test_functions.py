@@ -281,6 +281,8 @@ def test_corrupt_bytes_are_named(spark, ask, message):
         ("recency_estimate(sketch, null, '{\"size\": 1}')", "query takes .* not size"),
         ('recency_estimate(sketch, null, \'{"decay": {"kind": "None"}}\')', "a decay is"),
         ("recency_estimate(sketch, 'query', '{\"window\": \"long\"}')", "must be a duration"),
+        ("recency_estimate(sketch, 'median')", "RandomizedWave has no question 'median'"),
+        ("recency_estimate(sketch, 'query', null, 1)", "takes a sketch, a question and JSON"),
     ],
 )
 def test_bad_questions_in_sql_are_explained(spark, stored, question, message):
@@ -309,8 +311,18 @@ def test_bad_questions_in_sql_are_explained(spark, stored, question, message):
         (lambda: R.estimate("s", size=5), TypeError, "query takes .* not size"),
         (lambda: R.estimate("s", "quantile", n=5), TypeError, "quantile takes .* not n"),
         (lambda: R.estimate("s", where=len), TypeError, "not where"),
-        (lambda: R.estimate("s", window=[1]), TypeError, "window must be a plain value"),
+        (lambda: R.estimate("s", window=[1]), TypeError, "window must be an integer, got list"),
+        (lambda: R.estimate("s", now=[1]), TypeError, "now must be a plain value"),
         (lambda: R.estimate("s", decay=Custom(lambda x: 1 / (1 + x))), ValueError, "cannot encode"),
+        (lambda: R.estimate("s", "config_class"), ValueError, "no sketch has a question"),
+        (lambda: R.estimate("s", window="ten minuts"), ValueError, "window must be a duration"),
+        (lambda: R.estimate("s", window=-5), ValueError, "estimate: window must be"),
+        (lambda: R.estimate("s", "quantile", q=2.0), ValueError, "estimate: q must be"),
+        (lambda: R.estimate("s", "quantile", q="high"), TypeError, "estimate: q must be a number"),
+        (lambda: R.estimate("s", "rank"), TypeError, "rank takes .* got none that it needs"),
+        (lambda: R.estimate("s", "frequent_items", threshold=0.1), TypeError, "another kind"),
+        (lambda: R.frequent("s", "self_join"), TypeError, "frequent: self_join has another kind"),
+        (lambda: R.frequent("s"), TypeError, "frequent_items takes .* got none that it needs"),
         (lambda: R.frequent("s", "nonsense"), ValueError, "frequent: no sketch has a question"),
         (lambda: register("spark"), TypeError, "register: spark must be a SparkSession"),
     ],
@@ -321,10 +333,49 @@ def test_refused_before_any_job(make, error, message):
 
 
 def test_names_in_sql_are_checked(spark):
-    for name in ("", "a b", "1st", 5):
+    with pytest.raises(TypeError, match="register: prototypes must be a dict"):
+        register(spark, [SumWave()])
+    for name in ("", "a b", "1st", 5, "recency_merge"):
         with pytest.raises(ValueError, match="register: a name must be one in SQL"):
             register(spark, {name: SumWave()})
     filled = SumWave()
     filled.update(at=1)
     with pytest.raises(ValueError, match="register: x: prototype must be empty"):
         register(spark, {"x": filled})
+
+
+def test_groups_draw_coins_of_their_own(spark):
+    """Or merging would add up their errors: all groups have the same times and values."""
+    events = spark.range(60_000).selectExpr("id div 600 AS g", "id % 600 AS t", "1 AS v")
+    for seed in range(4):
+        prototype = SumWave(5_000, relative_error=0.1, confidence=0.999, seed=seed)
+        by_group = events.groupBy("g").agg(R.sketch_agg(prototype, at="t", value="v"))
+        answer = loads(by_group.agg(R.merge_agg("sketch")).first()["sketch"]).query()
+        assert answer.lower <= 60_000 <= answer.upper
+        again = by_group.agg(R.merge_agg("sketch")).first()["sketch"]
+        assert loads(again).query() == answer
+
+
+def test_sketches_without_an_answer_give_null(spark):
+    filled, empty = QuantileWave(), QuantileWave()
+    filled.update_many([1, 2, 3], at=[1, 2, 3])
+    rows = [(1, filled.to_bytes()), (2, empty.to_bytes())]
+    frame = spark.createDataFrame(rows, "k long, s binary").sort("k")
+    answers = [row["a"] for row in frame.select(R.estimate("s", q=0.5).alias("a")).collect()]
+    assert answers[0]["estimate"] == 2
+    assert answers[1] is None or answers[1]["estimate"] is None
+
+
+@pytest.mark.skipif(not hasattr(F, "arrow_udf"), reason="pandas does not say what types were")
+@pytest.mark.parametrize(
+    ("column", "prototype", "roles", "message"),
+    [
+        ("current_timestamp()", SumWave(), {"at": "x"}, "the prototype has no unit"),
+        ("1.50", SumWave(), {"at": "k", "value": "x"}, "value=value is of type decimal"),
+        ("current_timestamp()", RandomizedWave(), {"at": "k", "item": "x"}, "item=item is of type"),
+    ],
+)
+def test_types_are_checked_where_the_rows_are(spark, column, prototype, roles, message):
+    frame = spark.range(3).selectExpr("id AS k", f"{column} AS x")
+    with pytest.raises(Exception, match="sketch_agg: .*" + message):
+        frame.agg(R.sketch_agg(prototype, **roles)).collect()

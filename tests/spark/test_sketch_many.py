@@ -172,3 +172,36 @@ def assert_counts(sketch, truth):
     answer = sketch.query(20_000)
     assert answer.lower <= truth <= answer.upper
     assert abs(answer.value - truth) <= 0.1 * truth
+
+
+def test_columns_that_print_alike_are_told_apart(spark):
+    a = spark.range(100).selectExpr("id AS k", "id AS t", "id % 7 AS u")
+    b = spark.range(100).selectExpr("id AS k", "id + 1000 AS t", "id % 50 AS u")
+    wave = RandomizedWave(10_000)
+    made = sketch_many(
+        a.join(b, a.k == b.k),
+        {"a": on(wave, at=a.t, item=a.u), "b": on(wave, at=b.t, item=b.u)},
+    )
+    assert (made["a"].query().value, made["a"].latest) == (7, 99)
+    assert (made["b"].query().value, made["b"].latest) == (50, 1099)
+
+
+@pytest.mark.parametrize("shuffle", ["rows", "partials"])
+def test_one_sketch_that_needs_order_by_group(frame, shuffle):
+    wanted = {"n": on(ExponentialHistogram(1500, 0.1), at="arrived")}
+    made = sketch_many(frame, wanted, by="page", shuffle=shuffle)
+    for row in made.collect():
+        missing = frame.where(F.col("arrived").isNotNull() & F.col("page").eqNullSafe(row["page"]))
+        newest = missing.agg(F.max("arrived")).first()[0]
+        truth = missing.where(F.col("arrived") > newest - 500).count()
+        answer = loads(row["n"]).query(500)
+        assert answer.lower <= truth <= answer.upper
+
+
+def test_each_sketch_keeps_its_own_stream(frame):
+    wanted = {
+        name: on(SumWave(1500, capacity=30, stream=stream), at="at", value="amount", id="event")
+        for name, stream in (("a", 1), ("b", 2))
+    }
+    for row in sketch_many(frame, wanted, by="page").collect():
+        assert (loads(row["a"])._stream, loads(row["b"])._stream) == (1, 2)

@@ -293,11 +293,10 @@ def _last_level(leaves: DataFrame, source: Source, names: list[str], function: s
 
 
 def _in_order(source: Source) -> DataFrame:
-    return (
-        source.rows.sortWithinPartitions("at")
-        if source.jobs[0].prototype.needs_order
-        else source.rows
-    )
+    job = source.jobs[0]
+    if not job.prototype.needs_order:
+        return source.rows
+    return source.rows.sortWithinPartitions(source.rows.columns[job.places[job.roles.index("at")]])
 
 
 def _groups_are_many(source: Source) -> bool:

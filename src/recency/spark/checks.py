@@ -126,18 +126,24 @@ def many_source(
     by: ColumnLike | Sequence[ColumnLike] | None,
     function: str,
 ) -> Source:
-    """The rows of ``df`` to build several sketches from: each column once, NULLs and all."""
-    places: dict[str, int] = {}  # of columns, by what they are called
+    """The rows of ``df`` to build several sketches from: each column once, NULLs and all.
+
+    Columns are the same if they are one name or one object: two may print alike and differ.
+    """
+    places: dict[str | int, int] = {}
     columns: list[Column] = []
     jobs = []
     for name, (prototype, given) in wanted.items():
         chosen = _chosen(df, prototype, given, f"{function}: {name}")
-        for each in chosen.values():
-            if each.label not in places:
-                places[each.label] = len(columns)
+        used = []
+        for role, each in chosen.items():
+            column = given[role]
+            key = column if isinstance(column, str) else id(column)
+            if key not in places:
+                places[key] = len(columns)
                 columns.append(each.column.alias(f"c{len(columns)}"))
-        used = tuple(places[each.label] for each in chosen.values())
-        jobs.append(Job(prototype, tuple(chosen), used))
+            used.append(places[key])
+        jobs.append(Job(prototype, tuple(chosen), tuple(used)))
     groups = _groups(df, by, function, tuple(wanted))
     rows = _with_equal_floats(df.select(*columns, *_keys(groups)), groups)
     return Source(rows, tuple(jobs), tuple(group.name for group in groups))
@@ -154,7 +160,7 @@ def _chosen(
     check_roles(prototype, given, function)
     chosen = {role: _resolve(df, column, role, function) for role, column in given.items()}
     for role, each in chosen.items():
-        _check_type(role, each.kind, each.label, prototype, function)
+        check_type(role, each.kind, each.label, prototype, function)
     _try_out(prototype, chosen, function)
     return chosen
 
@@ -217,7 +223,8 @@ def _resolve(df: DataFrame, column: object, role: str, function: str) -> Chosen:
     return Chosen(expression, fields[0].name, fields[0].dataType, label)
 
 
-def _check_type(role: str, kind: DataType, label: str, prototype: Sketch, function: str) -> None:
+def check_type(role: str, kind: DataType, label: str, prototype: Sketch, function: str) -> None:
+    """That a column of this type can be what a sketch is built from."""
     accepted: tuple[type[DataType], ...] = _INTEGERS
     if role == "at":
         accepted += _CALENDAR

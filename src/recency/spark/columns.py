@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from recency.core.arrays import Int64Array
+from recency.core.arrays import INT64_MAX, Int64Array
 from recency.sketch import Sketch
 
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -33,7 +33,10 @@ def to_column(column: Any, unit: str | None, role: str) -> Any:
         return ticks if factor == 1 else ticks // factor
     if pa.types.is_date(kind):
         days = column.cast(pa.int32()).to_numpy().astype(np.int64)
-        return days * _TICKS_PER_DAY[str(unit)]
+        per_day = _TICKS_PER_DAY[str(unit)]
+        if days.size and np.abs(days).max() > INT64_MAX // per_day:
+            raise ValueError(f"{role} must be in the range of int64 {unit}, got a later date")
+        return days * per_day
     if pa.types.is_decimal(kind):
         try:
             return column.cast(pa.int64()).to_numpy()

@@ -18,8 +18,7 @@ import datetime
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, isfunction, signature
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -39,12 +38,15 @@ from pyspark.sql.types import (
 )
 
 from recency.column import parameters
+from recency.core import validate
 from recency.decay import Decay
+from recency.errors import NoAnswerError
 from recency.estimate import Estimate
 from recency.sketch import Sketch, decode_many, known_classes, merge_all
-from recency.spark.build import Job, explained
-from recency.spark.checks import ColumnLike, check_prototype, check_roles
+from recency.spark.build import ORDER_BITS, Job, explained, partition_id
+from recency.spark.checks import ColumnLike, check_prototype, check_roles, check_type
 from recency.spark.tree import knowing_all
+from recency.timeunit import to_duration
 
 _ANSWER = StructType(
     [StructField(name, DoubleType()) for name in ("estimate", "lower", "upper", "confidence")]
@@ -98,15 +100,17 @@ def estimate(column: ColumnLike, question: str | None = None, **literals: Any) -
     """The answer of each stored sketch: struct<estimate, lower, upper, confidence>.
 
     ``question`` is the name of one of its methods, ``query`` by default, and ``literals`` are its
-    arguments: ``estimate("sketch", "quantile", q=0.5)``. NULL for NULL.
+    arguments: ``estimate("sketch", "quantile", q=0.5)``. NULL for NULL, and for a sketch that has
+    no answer: the median of nothing, the tenth-last of nine.
     """
     return _question("functions.estimate", column, question, literals, _ANSWER, _one_answer)
 
 
-def frequent(column: ColumnLike, question: str = "frequent_items", **literals: Any) -> Column:
+def frequent(column: ColumnLike, question: str | None = None, **literals: Any) -> Column:
     """Items and their answers: array<struct<item, estimate, lower, upper, confidence>>.
 
-    For questions that list items, largest first. Items are given as strings. NULL for NULL.
+    For questions that list items, largest first; ``frequent_items`` by default. Items are given as
+    strings. NULL for NULL.
     """
     return _question("functions.frequent", column, question, literals, _ANSWERS, _listed)
 
@@ -129,14 +133,19 @@ def register(spark: SparkSession, prototypes: Mapping[str, Sketch] | None = None
     ``recency_merge_agg(sketch)``, ``recency_estimate(sketch, question, json)``,
     ``recency_frequent(sketch, question, json)`` and ``recency_describe(sketch)``, where ``json``
     holds the arguments of the question, such as ``'{"window": "1 hour"}'``, and a decay is given
-    as ``{"decay": {"kind": "Exponential", "half_life": 3600}}``. Both may be NULL.
+    as ``{"decay": {"kind": "Exponential", "half_life": 3600}}``. Both may be NULL, or left out.
     """
     function = "register"
     if not (hasattr(spark, "udf") and hasattr(spark, "sql")):  # classic and Connect are not kin
         raise TypeError(f"{function}: spark must be a SparkSession, got {type(spark).__name__}")
+    if not isinstance(prototypes, Mapping | None):
+        kind = type(prototypes).__name__
+        raise TypeError(f"{function}: prototypes must be a dict of names and sketches, got {kind}")
     for name, prototype in (prototypes or {}).items():
-        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_]\w*", name):
-            raise ValueError(f"{function}: a name must be one in SQL, got {name!r}")
+        if not isinstance(name, str) or not re.fullmatch(r"(?!(?i:recency_))[A-Za-z_]\w*", name):
+            raise ValueError(
+                f"{function}: a name must be one in SQL, and not start with recency_, got {name!r}"
+            )
         check_prototype(prototype, f"{function}: {name}")
         order = _order_of_arguments(prototype)
         built = _built_by_position(prototype, order, f"{name}_agg")
@@ -157,14 +166,34 @@ def _built(prototype: Sketch, roles: tuple[str, ...], function: str) -> Callable
     job = Job(prototype, roles, tuple(range(len(roles))))
 
     def build(*columns: Any) -> bytes:
+        if hasattr(_udfs, "arrow_udf"):  # pandas does not say
+            for role, column in zip(roles, columns, strict=True):
+                check_type(role, from_arrow_type(column.type), role, prototype, function)
         with explained(function):
-            sketch = prototype.empty_like()
+            sketch = prototype.empty_like(stream=_next_stream())
             events, _ = job.events(columns)
             sketch.update_many(**events)
+            sketch._finish(prototype)
             return sketch.to_bytes()
         raise AssertionError
 
     return build
+
+
+_groups_of_task = (-1, 0)  # the attempt, and how many groups it has built
+
+
+def _next_stream() -> int:
+    """Groups are built side by side, and may be merged later: each draws coins of its own.
+
+    Spark hands a task its groups one after the other, always in the same order.
+    """
+    global _groups_of_task
+    context = TaskContext.get()
+    attempt = 0 if context is None else context.taskAttemptId()
+    before = _groups_of_task[1] if _groups_of_task[0] == attempt else 0
+    _groups_of_task = (attempt, before + 1)
+    return (partition_id() << ORDER_BITS) + before
 
 
 def _built_by_position(
@@ -204,39 +233,53 @@ def _asked(
     def ask(column: Any) -> list[Any]:
         know()
         with explained(function):
-            return _each(column.to_pylist(), partial(_result, question, literals, result))
+            return _each(
+                column.to_pylist(), lambda _, each: _answer(each, question, literals, result)
+            )
         return []
 
     return ask
 
 
-def _result(
-    question: str, literals: Mapping[str, Any], result: Callable[[Any, str], Any], sketch: Sketch
+def _answer(
+    sketch: Sketch, question: str, literals: Mapping[str, Any], result: Callable[[Any, str], Any]
 ) -> Any:
-    return result(getattr(sketch, question)(**literals), question)
+    if _method(type(sketch), question) is None:
+        raise TypeError(f"{type(sketch).__name__} has no question {question!r}")
+    try:
+        return result(getattr(sketch, question)(**literals), question)
+    except NoAnswerError:
+        return None
 
 
 def _asked_in_sql(function: str, result: Callable[[Any, str], Any]) -> Callable[..., list[Any]]:
     know = knowing_all()
 
-    def ask(column: Any, questions: Any, arguments: Any) -> list[Any]:
+    def ask(column: Any, *questions_and_arguments: Any) -> list[Any]:
         know()
         with explained(function):
-            answers: list[Any] = [None] * len(column)
-            frames = column.to_pylist()
-            asked = list(zip(questions.to_pylist(), arguments.to_pylist(), strict=True))
-            for question, text in set(asked):
-                rows = [i for i, each in enumerate(asked) if each == (question, text)]
-                name = question or ("query" if result is _one_answer else "frequent_items")
-                literals = _from_json(text)
-                _check_question(name, literals)
-                some = _each([frames[i] for i in rows], partial(_result, name, literals, result))
-                for i, answer in zip(rows, some, strict=True):
-                    answers[i] = answer
-            return answers
+            if len(questions_and_arguments) > 2:
+                size = 1 + len(questions_and_arguments)
+                raise TypeError(f"it takes a sketch, a question and JSON, got {size} arguments")
+            given = [each.to_pylist() for each in questions_and_arguments]
+            given += [[None] * len(column)] * (2 - len(given))
+            asked = list(zip(given[0], given[1], strict=True))
+            meant = {each: _asked_for(*each, result) for each in set(asked)}
+            return _each(
+                column.to_pylist(), lambda i, sketch: _answer(sketch, *meant[asked[i]], result)
+            )
         return []
 
     return ask
+
+
+def _asked_for(
+    question: str | None, text: str | None, result: Callable[[Any, str], Any]
+) -> tuple[str, dict[str, Any]]:
+    literals = _from_json(text)
+    question = question or _MAIN[result]
+    _check_question(question, literals, result)
+    return question, literals
 
 
 def _described(function: str) -> Callable[..., list[Any]]:
@@ -245,18 +288,18 @@ def _described(function: str) -> Callable[..., list[Any]]:
     def describe(column: Any) -> list[Any]:
         know()
         with explained(function):
-            return _each(column.to_pylist(), repr)
+            return _each(column.to_pylist(), lambda _, sketch: repr(sketch))
         return []
 
     return describe
 
 
-def _each(frames: Frames, answer: Callable[[Sketch], Any]) -> list[Any]:
-    """Answers of sketches, which are read many at once; None for None."""
+def _each(frames: Frames, answer: Callable[[int, Sketch], Any]) -> list[Any]:
+    """Answers of the sketches of rows, which are read many at once; None for None."""
     rows = [i for i, frame in enumerate(frames) if frame is not None]
     answers: list[Any] = [None] * len(frames)
     for i, sketch in zip(rows, decode_many(frames[i] for i in rows), strict=True):  # type: ignore[misc]
-        answers[i] = answer(sketch)
+        answers[i] = answer(i, sketch)
     return answers
 
 
@@ -277,6 +320,10 @@ def _listed(answer: Any, question: str) -> list[dict[str, Any]]:
     return [{"item": _as_text(item), **_one_answer(each, question)} for item, each in answer]
 
 
+_MAIN: dict[Callable[[Any, str], Any], str] = {_one_answer: "query", _listed: "frequent_items"}
+_GIVES: dict[Callable[[Any, str], Any], Any] = {_one_answer: Estimate, _listed: list}
+
+
 def _as_text(item: Any) -> str:
     if isinstance(item, bytes):
         return item.decode("utf-8", "backslashreplace")
@@ -295,9 +342,9 @@ def _question(
     result: Callable[[Any, str], Any],
 ) -> Column:
     _check_column(column, "column", function)
-    name = "query" if question is None else question
+    name = _MAIN[result] if question is None else question
     with explained(function):
-        _check_question(name, literals)
+        _check_question(name, literals, result)
     for key, literal in literals.items():
         if not isinstance(literal, _LITERALS) and literal is not None:
             raise TypeError(
@@ -311,29 +358,61 @@ def _question(
     return F.when(sketches.isNotNull(), ask(sketches)).alias(function.rpartition(".")[2])
 
 
-def _check_question(question: object, literals: Mapping[str, Any]) -> None:
-    """That some sketch has such a question, with such parameters."""
+def _check_question(
+    question: object, literals: Mapping[str, Any], result: Callable[[Any, str], Any]
+) -> None:
+    """That some sketch has such a question, with such an answer, and takes such arguments."""
     if not isinstance(question, str):
         raise TypeError(f"question must be a name, got {type(question).__name__}")
-    classes = (_parameters_of(cls, question) for cls in known_classes())
-    asked = [names for names in classes if names is not None]
+    methods = [_method(cls, question) for cls in known_classes()]
+    asked = [signature(method) for method in methods if method is not None]
     if not asked:
         raise ValueError(f"no sketch has a question {question!r}")
-    if not any(set(literals) <= names for names in asked):
-        known = sorted(set().union(*asked))
+    fitting = [each for each in asked if _gives(each, _GIVES[result])]
+    if not fitting:
+        other = "functions.frequent" if result is _one_answer else "functions.estimate"
+        raise TypeError(f"{question} has another kind of answer: {other} may be what you want")
+    if not any(_takes(each, literals) for each in fitting):
+        known = sorted(set().union(*map(_names, fitting)))
         wrong = [name for name in literals if name not in known] or list(literals)
-        raise TypeError(f"{question} takes {', '.join(known)}, not {', '.join(wrong)}")
+        got = f"not {', '.join(wrong)}" if wrong else "and got none that it needs"
+        raise TypeError(f"{question} takes {', '.join(known)}, {got}")
+    if isinstance(literals.get("q"), int | float | str):
+        validate.number(literals["q"], "q", 0, 1)
+    window = literals.get("window")
+    if window is not None:
+        to_duration(window, None if validate.is_integer(window) else "us")
 
 
-def _parameters_of(cls: type[Sketch], question: str) -> set[str] | None:
+def _method(cls: type[Sketch], question: str) -> Callable[..., Any] | None:
     method = getattr(cls, question, None)
-    if question.startswith("_") or question in _NOT_QUESTIONS or not callable(method):
-        return None
+    is_one = isfunction(method) and not question.startswith("_") and question not in _NOT_QUESTIONS
+    return method if is_one else None
+
+
+def _gives(method: Signature, kind: Any) -> bool:
+    """Whether it has such an answer; not all say."""
+    given = method.return_annotation
+    given = getattr(given, "__origin__", given)
+    return given is kind or given in (Parameter.empty, Any) or isinstance(given, str)
+
+
+def _names(method: Signature) -> set[str]:
     return {
         name
-        for name, each in signature(method).parameters.items()
+        for name, each in method.parameters.items()
         if name not in ("self", "where") and each.kind != Parameter.VAR_KEYWORD
     }
+
+
+def _takes(method: Signature, literals: Mapping[str, Any]) -> bool:
+    needed = {
+        name
+        for name in _names(method)
+        if method.parameters[name].default is Parameter.empty
+        and method.parameters[name].kind != Parameter.VAR_POSITIONAL
+    }
+    return needed <= set(literals) <= _names(method)
 
 
 def _check_column(column: object, role: str, function: str) -> None:

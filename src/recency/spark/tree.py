@@ -26,7 +26,6 @@ def merge_rows(
     With ``last``, sketches are finished, and there is one row for each key: (keys…, sketch…), with
     a sketch for each prototype, or one if they are not known.
     """
-    by_config = {(type(each), each.config): each for each in prototypes}
 
     def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with explained(function):
@@ -55,11 +54,10 @@ def merge_rows(
         open_ = [i for i, start in enumerate(starts) if not is_done[start]]
         read = iter(decode_many(frame for i in open_ for frame in frames[starts[i] : ends[i]]))
         groups = [merge_all(islice(read, ends[i] - starts[i])) for i in open_]
-        if last:
-            for sketch in groups:
-                prototype = by_config.get((type(sketch), sketch.config))
-                if prototype is not None:
-                    sketch._finish(prototype)
+        if last and prototypes:
+            which = columns[keys].to_numpy()
+            for i, sketch in zip(open_, groups, strict=True):
+                sketch._finish(prototypes[which[starts[i]]])
         for i, frame in zip(open_, encode_many(groups), strict=True):
             results[i] = frame
         columns = [one_array(column.take(starts)) for column in columns]
