@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from recency import (
     DecayedSample,
     DeterministicWave,
+    DyadicEcm,
     EcmSketch,
     ExponentialHistogram,
     NthRecentWave,
@@ -650,6 +651,127 @@ def _ecm_cases():
         )
 
 
+def _dyadic_cases():
+    """Numbers, names (of which some have no weight), and samples."""
+
+    def dyadic(**other):
+        small = {"width": 5, "depth": 2, "range_depth": 1, "cell_error": 0.25, "universe_bits": 6}
+        settings = {"relative_error": 0.5, "confidence": 0.8, "min_threshold": 0.1}
+        return DyadicEcm(**{"window": 60, **settings, **small, **other})
+
+    numbers, names = [0, 1, 2, 31, 63], [0, -7, "a", "ü", b"a"]
+    weights = st.sampled_from([0, 1, 1, 1, 5, 1000])
+    windows = _window_questions(60)
+
+    def exact(events, question):
+        return sum(
+            event["weight"]
+            for event in _in_window(events, question, 60)
+            if event["item"] == question["item"]
+        )
+
+    fields = {
+        "window": 61,
+        "relative_error": 0.51,
+        "confidence": 0.81,
+        "universe_bits": 7,
+        "min_threshold": 0.2,
+        "width": 6,
+        "depth": 3,
+        "range_depth": 2,
+        "cell_error": 0.26,
+        "seed": 1,
+        "unit": "s",
+    }
+    in_order = {"by": "count", "late": "clamp"}
+    plain = {"name_capacity": "there are no names", "cell_capacity": "there are no samples"}
+    named = {"names": True, "name_capacity": 3}
+    for name, settings, items, varied, fixed in [
+        (
+            "eh",
+            {},
+            numbers,
+            {**fields, **in_order, "counter": "dw"},
+            {**plain, "names": "needs a name_capacity"},
+        ),
+        (
+            "names",
+            named,
+            names,
+            {**fields, **in_order, "counter": "dw", "name_capacity": 4},
+            {"cell_capacity": "there are no samples", "names": "they have a capacity"},
+        ),
+        (
+            "rw",
+            {"counter": "rw", "cell_capacity": 3, **named},
+            names,
+            {**fields, "by": "count", "cell_capacity": 4, "name_capacity": 4},
+            {
+                "counter": "the others have no cell_capacity",
+                "late": "samples take events in any order",
+                "names": "they have a capacity",
+            },
+        ),
+    ]:
+
+        def make(settings=settings, **other):
+            return dyadic(**{**settings, **other})
+
+        def stream(size, items=items, name=name):
+            rng = np.random.default_rng(5)
+            chosen = rng.zipf(1.5, size) % 64
+            return {
+                **({"id": np.arange(size)} if name == "rw" else {}),
+                "item": chosen if items is numbers else [f"item {i}" for i in chosen],
+                "at": np.cumsum(rng.choice([0, 0, 1, 5], size)),
+                "weight": rng.integers(0, 4, size),
+            }
+
+        def questions(events, items=items):
+            asked = {event["item"] for event in events[:3]} | {items[1]}
+            return [{"item": item, **each} for item in asked for each in windows(events)[::4]]
+
+        columns = {"item": st.sampled_from(items), "weight": weights}
+        ordered = _ordered_events(0).map(lambda rows: [{"at": row["at"]} for row in rows])
+
+        def with_columns(rows, more):
+            return [{**row, **each} for row, each in zip(rows, more, strict=False)]
+
+        added = st.lists(st.fixed_dictionaries(columns), min_size=120, max_size=120)
+        no_items = [-1, 64, 2**63, "a", b"a", 1.5, None, True] if items is numbers else _NOT_ITEMS
+        yield SketchCase(
+            name=f"DyadicEcm-{name}",
+            make=make,
+            events=_any_order(**columns).map(_with_ids)
+            if name == "rw"
+            else st.builds(with_columns, ordered, added),
+            questions=questions,
+            exact=exact,
+            stream=stream,
+            varied=_varied(make, **varied),
+            fixed=fixed,
+            bad_updates=[
+                *[
+                    ("update", {"item": item, "at": 10**6}, (TypeError, ValueError))
+                    for item in no_items
+                ],
+                *[
+                    ("update_many", {"item": [1, item], "at": [10**6] * 2}, (TypeError, ValueError))
+                    for item in no_items
+                ],
+                ("update", {"item": 1, "at": 10**6, "weight": -1}, ValueError),
+                ("update_many", {"item": 1, "at": [10**6] * 2, "weight": [1, 0.5]}, TypeError),
+                ("update_many", {"item": [1, 2, 3], "at": [10**6] * 2}, ValueError),
+                ("update", {"item": 1}, TypeError),
+            ],
+            most_bytes=6_000 if name == "rw" else 4_000,
+            in_order=name != "rw",
+            needs={"item": 1},
+            examples=20,
+            mutations=2_000,
+        )
+
+
 def _decayed_cases():
     weights = st.sampled_from([0, 1, 1, 2.5, 40, 1000, 2.0**-30, 2.0**40]) | st.floats(0, 1e6)
     columns = {"value": st.integers(-3, 9) | st.floats(-2, 2), "weight": weights}
@@ -805,5 +927,6 @@ CASES = [
     *(_quantile_case(ids) for ids in (True, False)),
     _nth_recent_case(),
     *_ecm_cases(),
+    *_dyadic_cases(),
     *_decayed_cases(),
 ]

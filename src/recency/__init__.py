@@ -7,6 +7,7 @@ an :class:`Estimate` with an interval that covers the truth.
 from recency.bank import Bank
 from recency.decayed_sample import DecayedSample
 from recency.deterministic_wave import DeterministicWave
+from recency.dyadic_ecm import DyadicEcm
 from recency.ecm import EcmSketch
 from recency.errors import (
     CorruptSketchError,
@@ -29,6 +30,7 @@ __all__ = [
     "CorruptSketchError",
     "DecayedSample",
     "DeterministicWave",
+    "DyadicEcm",
     "EcmSketch",
     "Estimate",
     "ExponentialHistogram",

@@ -26,6 +26,7 @@ from pyspark.sql import functions as F
 from recency import (
     DecayedSample,
     DeterministicWave,
+    DyadicEcm,
     EcmSketch,
     Estimate,
     ExponentialHistogram,
@@ -124,6 +125,7 @@ def frame(spark: SparkSession, flights: Flights) -> DataFrame:
                 shuffled.departed.astype("datetime64[s]"), pa.timestamp("us", "UTC")
             ),
             "origin": shuffled.origin,
+            "destination": shuffled.destination,
             "route": np.char.add(np.char.add(shuffled.origin, "-"), shuffled.destination),
             "carrier": shuffled.carrier,
             "tail_number": shuffled.tail_number,
@@ -202,6 +204,34 @@ def busiest_routes(rows: DataFrame, flights: Flights) -> list[Answer]:
         answer = sketches[one].inner_product(sketches[other], "24 hours", now)
         question = f"pairs of a {one} and a {other} flight on one route, 24 hours"
         answers.append(Answer(question, exact, answer, sketches[one]))
+    return answers
+
+
+def heavy_and_far(rows: DataFrame, flights: Flights) -> list[Answer]:
+    """The busiest airports of the last day, by name; how far flights went."""
+    now, day = int(flights.departed[-1]), 24 * HOUR
+    recent = flights.departed > now - day
+    airports = sketch_df(
+        rows,
+        DyadicEcm("7 days", 0.02, min_threshold=0.04, names=True, unit="s"),
+        at="departed",
+        item="destination",
+    )
+    counts = Counter(flights.destination[recent].tolist())
+    answers = [
+        Answer(f"flights to {name}, 24 hours", counts[name], answer, airports)
+        for name, answer in airports.heavy_hitters(0.04, "24 hours", now)[:3]
+    ]
+    miles = DyadicEcm("7 days", 0.02, universe_bits=13, unit="s")
+    far = sketch_df(rows, miles, at="departed", item="miles")
+    distances = np.sort(flights.miles[recent])
+    for q in (0.5, 0.9):
+        exact = float(distances[int(np.ceil(q * distances.size)) - 1])
+        answer = far.quantile(q, "24 hours", now)
+        answers.append(Answer(f"miles, quantile {q}, 24 hours", exact, answer, far))
+    exact = int(((distances >= 1000) & (distances <= 2000)).sum())
+    answer = far.range_count(1000, 2000, "24 hours", now)
+    answers.append(Answer("flights of 1000 to 2000 miles, 24 hours", exact, answer, far))
     return answers
 
 
@@ -379,6 +409,9 @@ def show(spark: SparkSession, flights: Flights, folder: Path) -> list[Answer]:
     print("\nRoutes, by EcmSketch; errors are relative to all flights (0.01), not to these:\n")
     routes = busiest_routes(rows, flights)
     print(table(routes))
+    print("\nHeavy hitters, by name, and how far they went, by DyadicEcm:\n")
+    heavy = heavy_and_far(rows, flights)
+    print(table(heavy))
     print("\nIn SQL, an aggregate by airport and a question:\n")
     asked = in_sql(rows, flights)
     print(table(asked))
@@ -391,7 +424,7 @@ def show(spark: SparkSession, flights: Flights, folder: Path) -> list[Answer]:
     path = folder / "flights.png"
     picture(rows, flights, path)
     print(f"\nIntervals are certain, or at confidence 0.95. Pictures: {folder}/*.png")
-    return whole + routes + asked + fading + stored
+    return whole + routes + heavy + asked + fading + stored
 
 
 if __name__ == "__main__":

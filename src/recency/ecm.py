@@ -1,38 +1,21 @@
 """ECM-sketch: frequencies over sliding windows (Papapetrou, Garofalakis & Deligiannakis 2012)."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.core import counter_states, geometry, sample_states, validate
-from recency.core.arrays import INT64_MAX, Int64Array, UInt64Array, exact_sum, is_sorted
-from recency.core.codec import RecordReader, RecordWriter, corrupt
-from recency.core.counter_states import CounterStates
-from recency.core.hashing import check_one, hash_events, hash_items, is_one, xxh64
-from recency.core.level_sample import LevelSample
-from recency.core.rank_log import EXPONENTIAL, WAVE, RankLog, Rule, tightness_for_tree
-from recency.core.sample_states import NumberCodec, SampleStates
-from recency.core.sizing import kept_relative_error
-from recency.ecm_cells import Counts, LogCells, SampleCells
+from recency.cell_sketch import ROUNDING, CellSketch
+from recency.core import geometry, validate
+from recency.core.arrays import Int64Array, UInt64Array
+from recency.core.hashing import check_one, hash_items, xxh64
 from recency.estimate import Estimate
-from recency.ordered import OrderedSketch
-from recency.pending import Pending
 from recency.timeunit import UNITS, to_duration
 from recency.windowed import Duration, Time
 
-_RULES: dict[str, Rule] = {"eh": EXPONENTIAL, "dw": WAVE}
-_LEAST_FLUSH = 1 << 19  # a kernel call looks at all cells: spread it over many events
-_LARGEST_BATCH = 1 << 19  # events: bounds the memory that one kernel call takes
-_ROWS = 4096  # single updates that wait as they came
-_MOST_WEIGHT = 2**53  # of sampled events, which are floats
 _MOST_CELLS = 1 << 20
-_LEVELS = (0, 116)  # of events with weights from 1 to 2⁵³
-_ROUNDING = 1e-12  # outward slack on bounds that went through floating point
 
 
 @dataclass(frozen=True)
@@ -54,7 +37,7 @@ class EcmConfig:
     unit: str | None
 
 
-class EcmSketch(OrderedSketch):
+class EcmSketch(CellSketch):
     """How often each item occurred in any recent window, and how much two streams have in common.
 
     A count-min sketch whose counters are sliding-window counters. **Errors are relative to the
@@ -140,13 +123,9 @@ class EcmSketch(OrderedSketch):
         unit: Literal["s", "ms", "us"] | None = None,
     ) -> None:
         validate.one_of(unit, "unit", UNITS)
-        validate.one_of(counter, "counter", ("eh", "dw", "rw"))
         validate.one_of(optimize_for, "optimize_for", ("point", "inner_product"))
         self._check_order(by, late, unit)
-        if counter == "rw" and late != "raise":
-            raise ValueError('counter="rw" takes events in any order: leave out late')
-        if counter != "rw" and cell_capacity is not None:
-            raise ValueError('cell_capacity is for counter="rw" alone')
+        self._check_counter(counter, late, cell_capacity)
         error = validate.fraction(relative_error, "relative_error")
         sure = validate.confidence(confidence)
         if None in (width, depth, cell_error) or (counter == "rw" and cell_capacity is None):
@@ -178,173 +157,15 @@ class EcmSketch(OrderedSketch):
         self._start()
         self._stream = validate.integer(stream, "stream", 0)
 
-    def _start(self, tightness: int | None = None) -> None:
-        self._latest = None
-        self._total = 0
-        self._late_count = 0
-        self._stream = self._index = 0
-        self._tightness = tightness  # of a leaf that was made tighter; None for the usual one
-        self._cells: LogCells | SampleCells | None = None  # while nothing was counted
-        self._pending = Pending(columns=4 if self._is_sampled else 3)
-        self._rows: list[tuple[Any, int, int, Any]] = []
-        self._settled = True
-        self._last: tuple[int, LogCells | SampleCells, Counts] | None = None
-
     @property
-    def _is_sampled(self) -> bool:
-        return self.config.counter == "rw"
+    def _row_count(self) -> int:
+        return self.config.depth
 
-    @property
-    def _size(self) -> int:
-        return self.config.width * self.config.depth
-
-    @property
-    def merge_law(self) -> Literal["exact", "bounded"]:  # type: ignore[override]
-        """``"exact"`` with ``counter="rw"``, else ``"bounded"``."""
-        return "exact" if self._is_sampled else "bounded"
-
-    @property
-    def needs_order(self) -> bool:  # type: ignore[override]
-        """Whether events must come in time order."""
-        return not self._is_sampled
-
-    # --- update ---
-
-    def update(self, item: Any, *, at: Time | None = None, weight: int = 1, id: Any = None) -> None:
-        """Count ``item`` (int, str or bytes) ``weight`` ≥ 0 times, at a time.
-
-        With ``counter="rw"``, ``id`` (int, str or bytes), if given, makes the coin of the event.
-        """
+    def _check_item(self, item: Any) -> None:
         check_one(item, "item")
-        weight = validate.integer(weight, "weight", 0, self._most_weight)
-        self._check_id(id)
-        if id is not None:
-            check_one(id, "id")
-        tick, late = self._placed_one(at)
-        self._check_total(weight)
-        self._rows.append((item, tick, weight, id))
-        self._advance(tick, weight, late)
-        if len(self._rows) >= _ROWS:
-            self._buffer_rows()
 
-    def update_many(self, item: Any, *, at: Any = None, weight: Any = 1, id: Any = None) -> None:
-        """:meth:`update` for arrays, lists or columns; a scalar goes with all of the others."""
-        hashes = hash_items(item, self.config.seed)
-        weights = validate.integers(weight, "weight", 0, self._most_weight)
-        columns: dict[str, NDArray[Any]] = {
-            "item": hashes.reshape(()) if is_one(item) else hashes,
-            "weight": weights,
-        }
-        self._check_id(id)
-        coins = None
-        if id is not None:
-            coins = hash_items(id, self.config.seed, "id")
-            columns["id"] = coins.reshape(()) if is_one(id) else coins
-        ticks, late = self._placed(at, columns)
-        size = ticks.size
-        if not size:
-            return
-        total = exact_sum(weights) if weights.ndim else int(weights) * size
-        self._check_total(total)
-        self._buffer_rows()
-        self._advance(int(ticks.max()), total, late)
-        self._buffer(hashes, ticks, np.broadcast_to(weights, size), coins)
-
-    @property
-    def _most_weight(self) -> int:
-        return _MOST_WEIGHT if self._is_sampled else INT64_MAX
-
-    def _check_id(self, id: Any) -> None:
-        if id is not None and not self._is_sampled:
-            raise TypeError('id must be left out: it makes coins, for counter="rw"')
-
-    def _buffer_rows(self) -> None:
-        rows, self._rows = self._rows, []
-        for has_id, run in groupby(rows, key=lambda row: row[3] is not None):
-            items, ticks, weights, ids = zip(*run, strict=True)
-            seed = self.config.seed
-            self._buffer(
-                hash_items(list(items), seed),
-                np.array(ticks, dtype=np.int64),
-                np.array(weights, dtype=np.int64),
-                hash_items(list(ids), seed, "id") if has_id else None,
-            )
-
-    def _buffer(
-        self, hashes: UInt64Array, ticks: Int64Array, weights: Int64Array, coins: UInt64Array | None
-    ) -> None:
-        size = ticks.size
-        hashes = np.broadcast_to(hashes, size)
-        columns = [hashes.view(np.int64), ticks, weights]
-        if self._is_sampled:
-            if coins is None:
-                bits = np.ascontiguousarray(hashes).view(np.int64)
-                coins = hash_events(self.config.seed, self._stream, self._index, bits, ticks)
-            self._index = min(self._index + size, INT64_MAX)
-            columns.append(np.broadcast_to(coins, size).view(np.int64))
-        if not weights.all():
-            counted = np.flatnonzero(weights)
-            columns = [column[counted] for column in columns]
-            size = counted.size
-        room = max(_LEAST_FLUSH, self._entries() // self.config.depth)
-        if self._pending.size and self._pending.size + size > room:
-            self._work_in(self._pending.take())
-        if size < room:
-            self._pending.add_block(*columns, size=size)
-        else:
-            self._work_in([np.ascontiguousarray(column) for column in columns])
-
-    def _entries(self) -> int:
-        match self._cells:
-            case LogCells(log=log):
-                return log.times.size
-            case SampleCells(sample=sample):
-                return sample.times.size
-        return 0
-
-    def _settle(self) -> None:
-        """Work in what waits and let old entries expire. When this happens makes no difference."""
-        self._buffer_rows()
-        if not self._settled:
-            self._work_in(self._pending.take())
-            self._pending.release()
-            if self._cells is not None:
-                self._cells = self._cells.expired(self._edge())
-            self._settled = True
-
-    def _edge(self) -> int:
-        return int(self._cutoff()[0])
-
-    def _work_in(self, columns: Sequence[Int64Array]) -> None:
-        """Put events into their cells."""
-        hashes, ticks, weights, *coins = columns
-        if not ticks.size:
-            return
-        if self._cells is None:
-            self._cells = self._empty_cells()
-        edge = self._edge()
-        if isinstance(self._cells, SampleCells):
-            cells = self._cells_of(hashes.view(np.uint64))
-            self._cells = self._cells.put(cells, ticks, weights, coins[0].view(np.uint64), edge)
-            return
-        if not is_sorted(ticks):
-            order = np.argsort(ticks, kind="stable")
-            hashes, ticks, weights = hashes[order], ticks[order], weights[order]
-        for begin in range(0, ticks.size, _LARGEST_BATCH):
-            rows = slice(begin, begin + _LARGEST_BATCH)
-            cells = self._cells_of(hashes[rows].view(np.uint64))
-            self._cells = self._cells.put(cells, ticks[rows], weights[rows], edge)
-
-    def _empty_cells(self) -> LogCells | SampleCells:
-        config = self.config
-        if config.cell_capacity is not None:
-            return SampleCells(self._empty_sample(), self._size)
-        rule = _RULES[config.counter]
-        tightness = self._tightness or rule.tightness(config.cell_error)
-        return LogCells(RankLog.empty(rule, np.full(self._size, tightness)))
-
-    def _empty_sample(self) -> LevelSample:
-        return LevelSample.empty(self.config.cell_capacity or 0, False, [np.float64])
+    def _hashes(self, items: Any, name: str = "item") -> UInt64Array:
+        return hash_items(items, self.config.seed, name)
 
     def _cells_of(self, hashes: UInt64Array) -> Int64Array:
         """The cell of each item in each row: high bits of products with odd numbers.
@@ -363,71 +184,15 @@ class EcmSketch(OrderedSketch):
 
     # --- questions ---
 
-    @property
-    def guarantee(self) -> float:
-        """The error promised now, as a fraction of the window's total (or product of totals)."""
-        config = self.config
-        product = config.optimize_for == "inner_product"
-        if config.cell_capacity is not None:
-            error = kept_relative_error(config.cell_capacity, config.cell_error, self._doubts()[1])
-        else:
-            cells = self._settled_cells() or self._empty_cells()
-            assert isinstance(cells, LogCells)
-            error = cells.error
-        return geometry.total_error(error, config.width, product)
-
     def _doubts(self) -> tuple[float, float]:
-        """The doubt in an answer, and in each counter that it is made of."""
         config = self.config
-        in_rows = math.exp(-config.depth)
-        if not self._is_sampled:
-            return in_rows, 0.0
         product = config.optimize_for == "inner_product"
         counters = geometry.counters_in_doubt(config.width, config.depth, product)
-        doubt = 1 - config.confidence
-        left = doubt - in_rows if doubt > in_rows else doubt / 2  # if another depth was chosen
-        return in_rows + left, left / counters
+        return self._split_doubt(config.depth, counters)
 
-    def query(self, item: Any, window: Duration | None = None, now: Time | None = None) -> Estimate:
-        """How often ``item`` occurred in (now − window, now].
-
-        The upper bound is certain, but with ``counter="rw"``.
-        """
-        check_one(item, "item")
-        answer = self.query_many([item], window, now)
-        value, lower, upper = (
-            float(each[0]) for each in (answer.value, answer.lower, answer.upper)
-        )
-        is_certain = upper == 0 and not self._is_sampled
-        return Estimate(value, lower, upper, 1.0 if is_certain else answer.confidence)
-
-    def query_many(
-        self, items: Any, window: Duration | None = None, now: Time | None = None
-    ) -> Estimate:
-        """:meth:`query` for many items: arrays. The confidence is that of each answer."""
-        since = self._since(window, now)
-        hashes = hash_items(items, self.config.seed, "items")
-        counts = self._counts(since)
-        if counts is None:
-            return Estimate(*np.zeros((3, hashes.size)))
-        doubt, cell_doubt = self._doubts()
-        cells = self._cells_of(hashes)
-        lower, upper = counts.bounds(cells, cell_doubt)
-        _, _, most = counts.total(self.config.depth, cell_doubt)
-        upper = np.minimum(upper.min(axis=0), most)
-        lower = np.minimum(self._without_others(lower.min(axis=0), most), upper)
-        value = np.clip(counts.middle[cells].min(axis=0), lower, upper)
-        return Estimate(value, lower, upper, 1 - doubt)
-
-    def _without_others(self, lower: Any, most: float) -> Any:
-        """A lower bound on x, from one on x and what other items add in the best row.
-
-        With probability 1 − e⁻ᵈ that is at most (e/w)(most − x), in some row.
-        """
-        noise = math.e / self.config.width
-        if noise >= 1:
-            return np.zeros_like(lower)
-        return np.maximum((lower - noise * most) / (1 - noise) * (1 - _ROUNDING), 0.0)
+    def _error(self, cell_error: float) -> float:
+        product = self.config.optimize_for == "inner_product"
+        return geometry.total_error(cell_error, self.config.width, product)
 
     def inner_product(
         self, other: Self, window: Duration | None = None, now: Time | None = None
@@ -462,15 +227,6 @@ class EcmSketch(OrderedSketch):
         """The sum of the squares of all items' counts in (now − window, now]."""
         return self.inner_product(self, window, now)
 
-    def total(self, window: Duration | None = None, now: Time | None = None) -> Estimate:
-        """The number of events, weights included, in (now − window, now]."""
-        counts = self._counts(self._since(window, now))
-        if counts is None:
-            return Estimate(0.0, 0.0, 0.0)
-        _, cell_doubt = self._doubts()
-        value, lower, upper = counts.total(self.config.depth, cell_doubt)
-        return Estimate(value, lower, upper, 1.0 if lower == upper else 1 - cell_doubt)
-
     def counters(
         self, window: Duration | None = None, now: Time | None = None
     ) -> NDArray[np.float64]:
@@ -481,218 +237,13 @@ class EcmSketch(OrderedSketch):
             return np.zeros(shape)
         return counts.middle[: self._size].reshape(shape).copy()
 
-    def _counts(self, since: int) -> Counts | None:
-        """What the cells count; kept for the next question about the same window."""
-        cells = self._settled_cells()
-        if cells is None:
-            return None
-        if self._last is None or self._last[:2] != (since, cells):
-            self._last = since, cells, cells.counts(since)
-        return self._last[2]
-
-    def _settled_cells(self) -> LogCells | SampleCells | None:
-        self._settle()
-        return self._cells
-
     def __repr__(self) -> str:
         """Class, guarantee, window, what was seen, bytes."""
         config = self.config
         shape = f"{config.depth} × {config.width} {config.counter}"
         return self._description(f"{shape}, total={self._total}, latest={self._latest}")
 
-    # --- merge ---
-
-    def empty_like(self, merge_levels: int = 0, stream: int | None = None) -> Self:
-        """A new sketch of the same configuration, tight enough for so many levels of merging."""
-        levels = validate.integer(merge_levels, "merge_levels", 0)
-        empty = super().empty_like()
-        if levels and not self._is_sampled:
-            rule = _RULES[self.config.counter]
-            empty._start(tightness_for_tree(rule, self.config.cell_error, levels))
-        empty._stream = self._stream if stream is None else validate.integer(stream, "stream", 0)
-        return empty
-
-    def copy(self) -> Self:
-        """An independent sketch in the same state."""
-        twin = super().empty_like()
-        twin._become(self)
-        return twin
-
-    def _become(self, other: Self) -> None:
-        # Cells are values: sharing them is as good as copying them.
-        other._settle()
-        self._start(other._tightness)
-        self._cells, self._latest, self._total = other._cells, other._latest, other._total
-        self._late_count = other._late_count
-        self._stream, self._index = other._stream, other._index
-
-    @classmethod
-    def _merged(cls, sketches: Sequence[Self]) -> Self:
-        for sketch in sketches:
-            sketch._settle()
-        merged = sketches[0].empty_like()
-        merged._check_total(sum(sketch._total for sketch in sketches))
-        merged._total = sum(sketch._total for sketch in sketches)
-        merged._late_count = min(sum(sketch._late_count for sketch in sketches), INT64_MAX)
-        merged._latest = max(s._latest for s in sketches if s._latest is not None)
-        merged._stream = min(sketch._stream for sketch in sketches)
-        merged._index = min(sum(sketch._index for sketch in sketches), INT64_MAX)
-        counting = [sketch for sketch in sketches if sketch._cells is not None]
-        if len(counting) > 1:
-            cells: list[Any] = [sketch._cells for sketch in counting]
-            edges = [sketch._edge() for sketch in counting]
-            merged._cells = type(cells[0]).merged(cells, edges, merged._edge())
-        elif counting:  # the others saw nothing but zeros: the clock moves, no more
-            cells_of_one = counting[0]._cells
-            assert cells_of_one is not None
-            merged._cells = cells_of_one.expired(merged._edge())
-        else:
-            tightness = [sketch._tightness for sketch in sketches if sketch._tightness]
-            merged._tightness = max(tightness, default=None)
-        return merged
-
-    def _finish(self, prototype: Self) -> None:
-        self._settle()
-        self._stream, self._tightness = prototype._stream, None
-        if isinstance(self._cells, LogCells):
-            self._cells = self._cells.loosened(self.config.cell_error, self._edge())
-
-    # --- bytes ---
-
-    @classmethod
-    def _always_written(cls, settings: dict[str, Any]) -> Sequence[str]:
-        sampled = ["cell_capacity"] if settings.get("counter") == "rw" else []
-        return ["width", "depth", "cell_error", *sampled]
-
-    @classmethod
-    def _write(cls, sketches: Sequence[Self], writer: RecordWriter) -> None:
-        for sketch in sketches:
-            sketch._settle()
-        config = sketches[0].config
-        seen = np.array([sketch._latest is not None for sketch in sketches])
-        latest = np.array([sketch._latest or 0 for sketch in sketches], dtype=np.int64)
-        cells: list[Any] = [
-            sketch._cells or sketch._empty_cells()
-            for sketch in sketches
-            if sketch._latest is not None
-        ]
-        if config.cell_capacity is not None:
-            cls._write_samples(sketches, cells, seen, latest, writer)
-            return
-        rule = _RULES[config.counter]
-        none = RankLog.empty(rule, np.empty(0, dtype=np.int64))
-        usual = rule.tightness(config.cell_error)
-        spreads = iter([each.spread for each in cells])
-        tightness = iter([int(each.log.tightness[0]) for each in cells])
-        states = CounterStates(
-            RankLog.concatenate([none, *(each.log for each in cells)]),
-            np.array(
-                [
-                    sketch._tightness or usual if sketch.is_empty else next(tightness)
-                    for sketch in sketches
-                ]
-            ),
-            seen,
-            latest,
-            np.array([sketch._late_count for sketch in sketches], dtype=np.int64),
-            np.array([1.0 if sketch.is_empty else next(spreads) for sketch in sketches]),
-        )
-        counter_states.write_states(states, usual, writer, logs=config.width * config.depth)
-
-    @classmethod
-    def _write_samples(
-        cls,
-        sketches: Sequence[Self],
-        cells: Sequence[SampleCells],
-        seen: Any,
-        latest: Int64Array,
-        writer: RecordWriter,
-    ) -> None:
-        samples = sketches[0]._size + 1
-        sample = sketches[0]._empty_sample()
-        numbers = np.flatnonzero(seen).tolist()
-        if cells:
-            sample = LevelSample.side_by_side([each.sample for each in cells], numbers, samples)
-        columns = [
-            [sketch._stream for sketch in sketches],
-            [sketch._index for sketch in sketches],
-            [sketch._total for sketch in sketches],
-        ]
-        extra = tuple(np.array(column, dtype=np.int64) for column in columns)
-        sample_states.write_states(
-            SampleStates(sample, seen, latest, extra), [NumberCodec()], writer, samples
-        )
-
-    @classmethod
-    def _read(cls, prototype: Self, reader: RecordReader) -> list[Self]:
-        if prototype._is_sampled:
-            return cls._read_samples(prototype, reader)
-        config = prototype.config
-        rule = _RULES[config.counter]
-        usual, size = rule.tightness(config.cell_error), prototype._size
-        states = counter_states.read_states(rule, usual, config.window, reader, logs=size)
-        states.check_order(cls.__name__, config.by, config.late)
-        totals = states.log.totals.reshape(-1, config.depth, config.width)
-        sums = totals.astype(object).sum(axis=2) if (totals > 2**31).any() else totals.sum(axis=2)
-        if (sums != sums[:, :1]).any() or (sums[:, :1] > INT64_MAX).any():
-            corrupt(cls.__name__, "rows that count different numbers of events")
-        sketches = []
-        number = 0
-        for seen, tightness, latest, late_count, spread in zip(*states.rows(), strict=True):
-            sketch = cls.__new__(cls)
-            sketch.config = config
-            sketch._start(None if tightness == usual else tightness)
-            if seen:
-                log = states.log.part(number * size, (number + 1) * size)
-                sketch._latest, sketch._late_count = latest, late_count
-                sketch._total = int(sums[number, 0])
-                if sketch._total:
-                    sketch._cells = LogCells(log, spread)
-                elif spread > 1:
-                    corrupt(cls.__name__, "merged, and nothing was counted")
-                number += 1
-            sketches.append(sketch)
-        return sketches
-
-    @classmethod
-    def _read_samples(cls, prototype: Self, reader: RecordReader) -> list[Self]:
-        config = prototype.config
-        size = prototype._size
-        empty = prototype._empty_sample()
-        states = sample_states.read_states(
-            empty, config.window, _LEVELS, 3, [NumberCodec()], reader, samples=size + 1
-        )
-        weights = states.sample.columns[0]
-        if ((weights < 1) | (weights > _MOST_WEIGHT) | (weights % 1 != 0)).any():
-            corrupt(cls.__name__, "a weight out of range")
-        above = states.sample.levels - (np.frexp(weights)[1] - 1)
-        if (above < 0).any() or (above > 54).any():
-            corrupt(cls.__name__, "a weight at a level that is not its own")
-        index, totals = states.extra[1:]
-        present = np.bincount(states.sample.keys // (size + 1), weights, reader.size)
-        if (totals[~states.seen] > 0).any() or (present > totals * (config.depth + 1.0)).any():
-            corrupt(cls.__name__, "more was sampled than was seen")
-        if ((totals > 0) & (index < 1)).any() or (index[~states.seen] > 0).any():
-            corrupt(cls.__name__, "events that were not seen, or none that were")
-        if config.by == "count" and (
-            (states.latest[states.seen] < 1).any() or (states.sample.times < 1).any()
-        ):
-            corrupt(cls.__name__, "positions out of range")
-        samples = states.sample.split(reader.size, keys=size + 1)
-        sketches = []
-        for i, (sample, seen) in enumerate(zip(samples, states.seen.tolist(), strict=True)):
-            sketch = cls.__new__(cls)
-            sketch.config = config
-            sketch._start()
-            sketch._stream, sketch._index, sketch._total = (int(each[i]) for each in states.extra)
-            if seen:
-                sketch._latest = int(states.latest[i])
-            if sketch._total:
-                sketch._cells = SampleCells(sample, size)
-            sketches.append(sketch)
-        return sketches
-
 
 def _outward(x: float) -> float:
     """An upper bound that went through floating point: whole numbers are exact up to 2⁵³."""
-    return x if x < 2.0**53 else x * (1 + _ROUNDING)
+    return x if x < 2.0**53 else x * (1 + ROUNDING)

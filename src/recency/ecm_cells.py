@@ -84,7 +84,7 @@ class SampledCounts:
     def bounds(self, cells: NDArray[np.intp], doubt: float) -> tuple[FloatArray, FloatArray]:
         """Poisson intervals for the events that were sampled."""
         numbers, which = np.unique(self.sampled[cells], return_inverse=True)
-        intervals = np.array([count_interval(int(n), 1 - doubt) for n in numbers])
+        intervals = np.array([count_interval(int(n), 1 - doubt) for n in numbers]).reshape(-1, 2)
         low, high = (
             intervals[which.reshape(cells.shape), end] * self.scale[cells] for end in (0, 1)
         )

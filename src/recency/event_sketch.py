@@ -40,7 +40,32 @@ from recency.windowed import Time
 _MOST_INDEX = 2**63 - 1  # from there on all events share it; their values and times differ
 
 
-class EventSketch(SampleSketch):
+class DrawsCoins(SampleSketch):
+    """A level sample whose events draw coins: the state of these is (stream, index)."""
+
+    _stream: int
+    _index: int
+
+    def _extra(self) -> tuple[int, ...]:
+        return self._stream, self._index
+
+    def _set_extra(self, extra: Sequence[int]) -> None:
+        self._stream, self._index = extra
+
+    @classmethod
+    def _merged_extra(cls, extras: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        streams, indices = zip(*extras, strict=True)
+        return min(streams), min(sum(indices), _MOST_INDEX)
+
+    def _next_coins(self, bits: Int64Array, ticks: Int64Array) -> UInt64Array:
+        """Coins of events that have none; see the module."""
+        return hash_events(self.config.seed, self._stream, self._index, bits, ticks)
+
+    def _count(self, events: int) -> None:
+        self._index = min(self._index + events, _MOST_INDEX)
+
+
+class EventSketch(DrawsCoins):
     """A level sample of events with a number each, and the state (stream, index) of its coins."""
 
     _distinct = False
@@ -59,17 +84,6 @@ class EventSketch(SampleSketch):
 
     def _codecs(self) -> Sequence[ColumnCodec]:
         return [NumberCodec()]
-
-    def _extra(self) -> tuple[int, ...]:
-        return self._stream, self._index
-
-    def _set_extra(self, extra: Sequence[int]) -> None:
-        self._stream, self._index = extra
-
-    @classmethod
-    def _merged_extra(cls, extras: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-        streams, indices = zip(*extras, strict=True)
-        return min(streams), min(sum(indices), _MOST_INDEX)
 
     @classmethod
     def _check(cls, prototype: Self, states: SampleStates) -> str | None:
@@ -126,9 +140,9 @@ class EventSketch(SampleSketch):
         size = values.size
         bits = values.view(np.int64)
         if coins is None:
-            coins = hash_events(self.config.seed, self._stream, self._index, bits, ticks)
+            coins = self._next_coins(bits, ticks)
         newest = int(ticks.max())
-        self._index = min(self._index + size, _MOST_INDEX)
+        self._count(size)
         kept = self._counts(values)
         if kept is not None:
             coins = coins[kept]

@@ -159,18 +159,20 @@ class RandomizedWave(SampleSketch):
         columns: list[NDArray[Any]] = [np.broadcast_to(hashes.view(np.int64), numbers.size)]
         if self.config.keep_items:
             items = np.empty(numbers.size, dtype=object)
-            items[:] = _as_list(arguments["item"], numbers.size)
+            items[:] = as_list(arguments["item"], numbers.size)
             columns.append(items)
         return np.broadcast_to(ticks, numbers.size), columns, None
 
-    def _buffer(self, hashes: Any, items: Any, ticks: Int64Array, size: int) -> None:
+    def _buffer(
+        self, hashes: Any, items: Any, ticks: Int64Array, size: int, *more: Int64Array
+    ) -> None:
         columns = [hashes.view(np.int64), ticks]
         if self.config.keep_items:
             if self._pending.size and self._pending.size + size > self._room():
                 self._flush()  # before the new items join those that wait
             columns.append(np.arange(len(self._items), len(self._items) + size))
-            self._items += _as_list(items, size)
-        self._add(columns, int(ticks.max()), size)
+            self._items += as_list(items, size)
+        self._add([*columns, *more], int(ticks.max()), size)
         if not self._pending.size:
             self._items = []
 
@@ -189,7 +191,7 @@ class RandomizedWave(SampleSketch):
         return levels_of_items(columns[0].view(np.uint64))
 
     def _further(self, columns: Sequence[Int64Array], levels: Int64Array) -> Columns:
-        identity = identities(columns[0].view(np.uint64), levels)
+        identity = self._identities(columns[0].view(np.uint64), levels)
         if not self.config.keep_items:
             return (identity,)
         if columns[2].dtype == object:
@@ -197,6 +199,10 @@ class RandomizedWave(SampleSketch):
         items = np.empty(levels.size, dtype=object)
         items[:] = [self._items[i] for i in columns[2]]
         return identity, items
+
+    @classmethod
+    def _identities(cls, hashes: UInt64Array, levels: Int64Array) -> UInt64Array:
+        return identities(hashes, levels)
 
     def _not_needed(self, groups: Int64Array, times: Int64Array, further: Columns) -> BoolArray:
         return surely_repeated(further[0], groups, times)
@@ -206,12 +212,18 @@ class RandomizedWave(SampleSketch):
         if prototype.config.keep_items:
             identity, items = states.sample.columns
             hashes = hash_items(list(items), prototype.config.seed)
-            levels = levels_of_items(hashes)
-            if (levels != states.sample.levels).any() or (
-                identities(hashes, levels) != identity
-            ).any():
+            levels = states.sample.levels
+            if (cls._identities(hashes, levels) != identity).any() or not (
+                cls._fits(hashes, levels)
+            ).all():
                 return "an item that does not belong to its hash"
         return None
+
+    @classmethod
+    def _fits(cls, hashes: UInt64Array, levels: Int64Array) -> BoolArray:
+        """Whether items are at levels where they may be."""
+        fits: BoolArray = levels_of_items(hashes) == levels
+        return fits
 
     # --- questions ---
 
@@ -273,7 +285,8 @@ class RandomizedWave(SampleSketch):
         return self._description(f"{self._sample.times.size} items kept, latest={self._latest}")
 
 
-def _as_list(items: Any, size: int) -> list[Any]:
+def as_list(items: Any, size: int) -> list[Any]:
+    """Items as plain Python objects; one that goes with all, so many times."""
     if is_one(items):
         return [items.item() if isinstance(items, np.generic) else items] * size
     plain = items if isinstance(items, Sequence) else np.asarray(items).tolist()

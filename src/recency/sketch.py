@@ -25,6 +25,7 @@ FAMILIES: dict[int, str] = {
     6: "NthRecentWave",
     7: "EcmSketch",
     8: "DecayedSample",
+    9: "DyadicEcm",
 }
 _classes: dict[int, type["Sketch"]] = {}
 

@@ -10,6 +10,7 @@ import numpy as np
 from recency import (
     DecayedSample,
     DeterministicWave,
+    DyadicEcm,
     EcmSketch,
     ExponentialHistogram,
     NthRecentWave,
@@ -118,6 +119,17 @@ STREAMS |= {
 }
 
 
+def _dyadic(**settings):
+    small = {"width": 7, "depth": 3, "range_depth": 2, "cell_error": 0.2, "universe_bits": 12}
+    sketch = DyadicEcm(**{"window": 3000, **small, "seed": 2, **settings})
+    timed = {} if sketch.config.by == "count" else {"at": _times(2000)}
+    items = _values(2000) % 31
+    if sketch.config.names:
+        items = [f"item {i}" for i in items.tolist()]
+    sketch.update_many(items, weight=_values(2000) % 4, **timed)
+    return sketch
+
+
 def _ecm(**settings):
     sketch = EcmSketch(
         **{"window": 3000, "width": 7, "depth": 3, "cell_error": 0.2, "seed": 2, **settings}
@@ -135,6 +147,14 @@ STREAMS |= {
     "ecm-count": lambda: _ecm(by="count"),
     "ecm-merged": lambda: merge_all([_ecm(), _ecm()]),
     "ecm-empty": lambda: _ecm().empty_like(merge_levels=2),
+    "dyadic-eh": lambda: _dyadic(),
+    "dyadic-dw": lambda: _dyadic(counter="dw", late="clamp", universe_bits=33),
+    "dyadic-rw": lambda: _dyadic(counter="rw", cell_capacity=11, unit="ms"),
+    "dyadic-exact": lambda: _dyadic(universe_bits=5, width=40),
+    "dyadic-count": lambda: _dyadic(by="count"),
+    "dyadic-names": lambda: _dyadic(names=True, name_capacity=9, universe_bits=20, stream=3),
+    "dyadic-merged": lambda: merge_all([_dyadic(), _dyadic()]),
+    "dyadic-empty": lambda: _dyadic(names=True).empty_like(merge_levels=2, stream=4),
 }
 
 

@@ -12,6 +12,7 @@ from tally_sketch import TallySketch
 
 from recency import (
     DecayedSample,
+    DyadicEcm,
     EcmSketch,
     ExponentialHistogram,
     NthRecentWave,
@@ -379,3 +380,26 @@ def test_types_are_checked_where_the_rows_are(spark, column, prototype, roles, m
     frame = spark.range(3).selectExpr("id AS k", f"{column} AS x")
     with pytest.raises(Exception, match="sketch_agg: .*" + message):
         frame.agg(R.sketch_agg(prototype, **roles)).collect()
+
+
+def test_heavy_hitters_come_by_name(spark):
+    visits = spark.range(20_000).selectExpr(
+        "id AS t", "id % 2 AS site", "concat('/', if(id % 10 < 4, 1, id % 997)) AS page"
+    )
+    wanted = DyadicEcm(5_000, names=True, universe_bits=20)
+    by_site = sketch_df(visits, wanted, at="t", item="page", by="site")
+    frequent = by_site.select("site", R.frequent("sketch", threshold=0.2).alias("f"))
+    for row in frequent.collect():
+        recent = visits.where(F.col("site") == row["site"]).where("t >= 15000")
+        truth = recent.where("page = '/1'").count()
+        ((item, estimate, lower, upper, _),) = row["f"]
+        assert item == "/1"
+        assert lower <= truth <= upper
+        assert abs(estimate - truth) <= 0.1 * recent.count()
+    whole = sketch_df(visits, wanted, at="t", item="page")
+    assert [item for item, _ in whole.heavy_hitters(0.2)] == ["/1"]
+    register(spark)
+    by_site.createOrReplaceTempView("sites")
+    text = '{"threshold": 0.2, "window": 1000}'
+    rows = spark.sql(f"select recency_frequent(sketch, null, '{text}') as f from sites").collect()
+    assert [row["f"][0]["item"] for row in rows] == ["/1", "/1"]

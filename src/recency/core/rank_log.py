@@ -145,6 +145,14 @@ def tightness_for_tree(rule: Rule, relative_error: float, levels: int) -> int:
     return tightness
 
 
+def kept_ranks(rule: Rule, totals: Int64Array, tightness: int) -> Int64Array:
+    """How many ranks are remembered of so many units that came one by one, none expired."""
+    levels = np.arange(62)[:, None]
+    oldest = rule.oldest(levels, totals, np.full(1, tightness))
+    kept: Int64Array = np.maximum(_ranks_of_level(totals, levels) - np.maximum(oldest, 0), 0)
+    return np.asarray(kept.sum(axis=0) + (oldest[0] > 0))  # and the first, whatever its rank
+
+
 def before_merging(
     lower: Int64Array, upper: Int64Array, totals: Int64Array, spread: float
 ) -> tuple[Int64Array, Int64Array]:
@@ -424,8 +432,8 @@ class RankLog:
         ``since`` must not be before the cutoff of the last change.
         """
         begin, end = self.starts[:-1], self.starts[1:]
-        if self.size == 1:
-            i = np.searchsorted(self.times, since, side="right")
+        if self.times.size > 16 * self.size:
+            i = self._first_later(since)
         else:
             later = offsets((self.times > since[self.item_keys()]).astype(np.int64))
             i = end - (later[end] - later[begin])
@@ -441,6 +449,17 @@ class RankLog:
         all_in = has_older & (self.times[older] == since)
         all_out = has_item & (self.times[item] == since + 1)
         return np.where(all_in, upper, lower), np.where(all_out, lower, upper)
+
+    def _first_later(self, since: Int64Array) -> Int64Array:
+        """Per key, the first item later than ``since``, or where its items end: by halving."""
+        begin, end = self.starts[:-1], self.starts[1:]
+        for _ in range(int((end - begin).max()).bit_length()):
+            middle = (begin + end) >> 1
+            # Of a key that is done, begin is end: it stays as it is.
+            is_later = self.times[np.minimum(middle, self.times.size - 1)] > since
+            begin = np.where(is_later | (begin == end), begin, middle + 1)
+            end = np.where(is_later, middle, end)
+        return begin
 
     def bounds_of_one(self, since: int) -> tuple[int, int]:
         """:meth:`bounds` of a log with one key, in a tenth of the time."""

@@ -109,8 +109,8 @@ def estimate(column: ColumnLike, question: str | None = None, **literals: Any) -
 def frequent(column: ColumnLike, question: str | None = None, **literals: Any) -> Column:
     """Items and their answers: array<struct<item, estimate, lower, upper, confidence>>.
 
-    For questions that list items, largest first; ``frequent_items`` by default. Items are given as
-    strings. NULL for NULL.
+    For questions that list items, largest first; ``frequent_items`` or ``heavy_hitters`` by
+    default. Items are given as strings. NULL for NULL.
     """
     return _question("functions.frequent", column, question, literals, _ANSWERS, _listed)
 
@@ -224,7 +224,7 @@ def _merged(function: str) -> Callable[..., bytes | None]:
 
 def _asked(
     function: str,
-    question: str,
+    question: str | None,
     literals: Mapping[str, Any],
     result: Callable[[Any, str], Any],
 ) -> Callable[..., list[Any]]:
@@ -242,12 +242,17 @@ def _asked(
 
 
 def _answer(
-    sketch: Sketch, question: str, literals: Mapping[str, Any], result: Callable[[Any, str], Any]
+    sketch: Sketch,
+    question: str | None,
+    literals: Mapping[str, Any],
+    result: Callable[[Any, str], Any],
 ) -> Any:
-    if _method(type(sketch), question) is None:
-        raise TypeError(f"{type(sketch).__name__} has no question {question!r}")
+    names = _MAIN[result] if question is None else (question,)
+    asked = next((name for name in names if _method(type(sketch), name)), None)
+    if asked is None:
+        raise TypeError(f"{type(sketch).__name__} has no question {' or '.join(map(repr, names))}")
     try:
-        return result(getattr(sketch, question)(**literals), question)
+        return result(getattr(sketch, asked)(**literals), asked)
     except NoAnswerError:
         return None
 
@@ -275,9 +280,8 @@ def _asked_in_sql(function: str, result: Callable[[Any, str], Any]) -> Callable[
 
 def _asked_for(
     question: str | None, text: str | None, result: Callable[[Any, str], Any]
-) -> tuple[str, dict[str, Any]]:
+) -> tuple[str | None, dict[str, Any]]:
     literals = _from_json(text)
-    question = question or _MAIN[result]
     _check_question(question, literals, result)
     return question, literals
 
@@ -320,7 +324,11 @@ def _listed(answer: Any, question: str) -> list[dict[str, Any]]:
     return [{"item": _as_text(item), **_one_answer(each, question)} for item, each in answer]
 
 
-_MAIN: dict[Callable[[Any, str], Any], str] = {_one_answer: "query", _listed: "frequent_items"}
+# What is asked where nothing is said: the first of them that a sketch has.
+_MAIN: dict[Callable[[Any, str], Any], tuple[str, ...]] = {
+    _one_answer: ("query",),
+    _listed: ("frequent_items", "heavy_hitters"),
+}
 _GIVES: dict[Callable[[Any, str], Any], Any] = {_one_answer: Estimate, _listed: list}
 
 
@@ -342,9 +350,8 @@ def _question(
     result: Callable[[Any, str], Any],
 ) -> Column:
     _check_column(column, "column", function)
-    name = _MAIN[result] if question is None else question
     with explained(function):
-        _check_question(name, literals, result)
+        _check_question(question, literals, result)
     for key, literal in literals.items():
         if not isinstance(literal, _LITERALS) and literal is not None:
             raise TypeError(
@@ -354,7 +361,7 @@ def _question(
             with explained(function):
                 literal.encoded()
     sketches = F.col(column) if isinstance(column, str) else column
-    ask = _scalar(_asked(function, name, literals, result), kind)
+    ask = _scalar(_asked(function, question, literals, result), kind)
     return F.when(sketches.isNotNull(), ask(sketches)).alias(function.rpartition(".")[2])
 
 
@@ -362,10 +369,12 @@ def _check_question(
     question: object, literals: Mapping[str, Any], result: Callable[[Any, str], Any]
 ) -> None:
     """That some sketch has such a question, with such an answer, and takes such arguments."""
-    if not isinstance(question, str):
+    if not isinstance(question, str | None):
         raise TypeError(f"question must be a name, got {type(question).__name__}")
-    methods = [_method(cls, question) for cls in known_classes()]
+    names = _MAIN[result] if question is None else (question,)
+    methods = [_method(cls, name) for cls in known_classes() for name in names]
     asked = [signature(method) for method in methods if method is not None]
+    question = " or ".join(names)
     if not asked:
         raise ValueError(f"no sketch has a question {question!r}")
     fitting = [each for each in asked if _gives(each, _GIVES[result])]
