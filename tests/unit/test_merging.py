@@ -1,0 +1,113 @@
+"""Buckets at every tick, against the algorithm of the paper run tick by tick."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from recency.core.merging import Regions
+from recency.decay import NoDecay, Polynomial
+
+
+def regions_of(decay, spread):
+    def first_below(bounds):
+        return decay.first_age_below(np.ones(bounds.size), bounds)
+
+    return Regions(decay.at, first_below, spread)
+
+
+def edges_by_hand(decay, spread, most):
+    """b_i: the largest x with (1 + ε) f(x − 1) ≥ f(b_{i−1})."""
+    edges = [0]
+    values = decay.at(np.arange(4 * most))
+    while edges[-1] <= most:
+        x = edges[-1]
+        while x < values.size and (1 + spread) * values[x] >= values[edges[-1]]:
+            x += 1
+        edges.append(x)
+    return edges
+
+
+def ticks_by_hand(edges, start, end):
+    """Cormode, Tirthapura & Xu 2009, Fig. 3, with every region looked at on every tick.
+
+    A new bucket has b_1 ticks whatever its number, and the union of two ends with the newer one.
+    """
+    buckets = []  # (first, last), oldest first
+    for tick in range(start, end):
+        if tick % edges[1] == 0:
+            buckets.append((tick, tick + edges[1] - 1))
+        merged = True
+        while merged:
+            merged = False
+            for i in range(len(buckets) - 1):
+                older, newer = buckets[i], buckets[i + 1]
+                least, most = tick - newer[1], tick - older[0]
+                if any(b <= least and most < e for b, e in pairwise(edges[1:])):
+                    buckets[i : i + 2] = [(older[0], newer[1])]
+                    merged = True
+                    break
+        yield tick, buckets
+
+
+@pytest.mark.parametrize(
+    "decay",
+    [
+        Polynomial(1.5),
+        Polynomial(1.5, scale=7),
+        Polynomial(0.5),
+        Polynomial(3),
+        Polynomial(1, scale=40),
+    ],
+    ids=["1.5", "1.5/7", "0.5", "3", "1/40"],
+)
+@pytest.mark.parametrize("spread", [0.05, 0.3, 1.0])
+def test_buckets_are_those_of_the_paper(decay, spread):
+    size = 400
+    edges = edges_by_hand(decay, spread, size)
+    regions = regions_of(decay, spread)
+    start = 0
+    for tick, buckets in ticks_by_hand(edges, start, size):
+        times = np.arange(start, tick + 1)
+        first, last = regions.buckets(times, tick)
+        expected = [bucket for bucket in buckets for _ in range(bucket[0], bucket[1] + 1)]
+        got = list(zip(first.tolist(), last.tolist(), strict=True))
+        assert got == expected[: times.size], tick
+
+
+@pytest.mark.parametrize("clock", [0, 10**6, 10**15, -(10**15)])
+def test_no_more_buckets_than_two_for_each_region(clock):
+    decay, spread = Polynomial(1.5), 0.1
+    regions = regions_of(decay, spread)
+    ages = np.unique(np.concatenate([np.arange(5000), np.geomspace(1, 10**9, 20_000).astype(int)]))
+    times = clock - ages
+    first, last = regions.buckets(times, clock)
+    assert ((first <= times) & (times <= last)).all()
+    count = np.unique(first).size
+    beta = np.log(decay(0) / decay(int(ages.max()))) / np.log(1 + spread)
+    assert count <= 2 * np.ceil(beta) + 2
+    # Elements of a bucket are alike, and remain so.
+    for later in (0, 7, 1000, 10**7):
+        newest = np.maximum(clock + later - np.minimum(last, clock), 0)
+        ratio = decay.at(newest) / decay.at(clock + later - first)
+        assert (ratio <= 1 + spread + 1e-9).all()
+
+
+def test_moving_the_clock_only_merges():
+    """The bucket of a time at a later clock is that of any time of its bucket."""
+    rng = np.random.default_rng(1)
+    regions = regions_of(Polynomial(1.5, scale=3), 0.2)
+    times = np.sort(rng.integers(-10_000, 10_000, 500))
+    clock = int(times.max())
+    first, _ = regions.buckets(times, clock)
+    for later in sorted(rng.integers(clock, 10**6, 50).tolist()):
+        again, _ = regions.buckets(first, later)
+        directly, _ = regions.buckets(times, later)
+        assert (again == directly).all()
+        first = again
+
+
+def test_without_decay_there_is_one_bucket():
+    regions = regions_of(NoDecay(), 0.1)
+    first, _ = regions.buckets(np.array([0, 5, 10**15]), 10**16)
+    assert np.unique(first).size == 1
