@@ -213,14 +213,14 @@ def heavy_and_far(rows: DataFrame, flights: Flights) -> list[Answer]:
     recent = flights.departed > now - day
     airports = sketch_df(
         rows,
-        DyadicEcm("7 days", 0.02, min_threshold=0.04, names=True, unit="s"),
+        DyadicEcm("7 days", 0.01, min_threshold=0.02, names=True, unit="s"),
         at="departed",
         item="destination",
     )
     counts = Counter(flights.destination[recent].tolist())
     answers = [
         Answer(f"flights to {name}, 24 hours", counts[name], answer, airports)
-        for name, answer in airports.heavy_hitters(0.04, "24 hours", now)[:3]
+        for name, answer in airports.heavy_hitters(0.02, "24 hours", now)[:3]
     ]
     miles = DyadicEcm("7 days", 0.02, universe_bits=13, unit="s")
     far = sketch_df(rows, miles, at="departed", item="miles")

@@ -323,7 +323,7 @@ def test_bad_questions_in_sql_are_explained(spark, stored, question, message):
         (lambda: R.estimate("s", "rank"), TypeError, "rank takes .* got none that it needs"),
         (lambda: R.estimate("s", "frequent_items", threshold=0.1), TypeError, "another kind"),
         (lambda: R.frequent("s", "self_join"), TypeError, "frequent: self_join has another kind"),
-        (lambda: R.frequent("s"), TypeError, "frequent_items takes .* got none that it needs"),
+        (lambda: R.frequent("s"), TypeError, "heavy_hitters takes .* got none that it needs"),
         (lambda: R.frequent("s", "nonsense"), ValueError, "frequent: no sketch has a question"),
         (lambda: register("spark"), TypeError, "register: spark must be a SparkSession"),
     ],
