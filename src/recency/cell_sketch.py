@@ -320,22 +320,21 @@ class CellSketch(OrderedSketch):
         lower, upper = counts.bounds(cells, cell_doubt)
         _, _, most = counts.total(self._row_count, cell_doubt)
         upper = np.minimum(upper.min(axis=0), most)
-        lower = np.minimum(self._without_others(lower.min(axis=0), most, self._noisy), upper)
+        lower = np.minimum(self._without_others(lower.min(axis=0), most), upper)
         value = np.clip(counts.middle[cells].min(axis=0), lower, upper)
         return Estimate(value, lower, upper, 1 - doubt)
 
-    def _without_others(self, lower: Any, most: float, nodes: int = 1) -> Any:
+    def _without_others(self, lower: Any, most: float) -> Any:
         """A lower bound on x, from one on x and what other items add in the best row.
 
-        With probability 1 − e⁻ᵈ that is at most (e/w)(most − x), in some row; so often, where x is
-        the sum of so many counts of different hash functions: Markov's inequality is about sums.
+        With probability 1 − e⁻ᵈ that is at most (e/w)(most − x), in some row.
         """
-        if not nodes:
+        if not self._noisy:
             return lower
         noise = math.e / self.config.width
         if noise >= 1:
             return np.zeros_like(lower)
-        return np.maximum((lower - nodes * noise * most) / (1 - noise) * (1 - ROUNDING), 0.0)
+        return np.maximum((lower - noise * most) / (1 - noise) * (1 - ROUNDING), 0.0)
 
     def total(self, window: Duration | None = None, now: Time | None = None) -> Estimate:
         """The number of events, weights included, in (now − window, now]."""

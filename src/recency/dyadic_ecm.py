@@ -249,10 +249,9 @@ class DyadicEcm(CellSketch):
 
     def _cells_of(self, hashes: UInt64Array) -> Int64Array:
         cells = np.empty((self._row_count, hashes.size), dtype=np.int64)
-        shift = np.uint64(64 - self.config.universe_bits if self.config.names else 0)
         for begin in range(0, hashes.size, _BLOCK):
             block = slice(begin, begin + _BLOCK)
-            values = hashes[block] >> shift
+            values = self._values(hashes[block])
             for scale in range(self._exact_scale + 1):
                 rows = self._rows_of(scale)
                 cells[rows.start : rows.stop, block] = self._cells_of_nodes(scale, values)
@@ -281,8 +280,13 @@ class DyadicEcm(CellSketch):
         return placed
 
     def _cells_of_points(self, hashes: UInt64Array) -> Int64Array:
-        shift = np.uint64(64 - self.config.universe_bits if self.config.names else 0)
-        return self._cells_of_nodes(0, hashes >> shift)
+        return self._cells_of_nodes(0, self._values(hashes))
+
+    def _values(self, hashes: UInt64Array) -> UInt64Array:
+        """Items as integers of the universe: themselves, or the highest bits of their hashes."""
+        if not self.config.names:
+            return hashes
+        return hashes >> np.uint64(64 - self.config.universe_bits)
 
     # --- update ---
 
