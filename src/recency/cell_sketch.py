@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.core import counter_states, sample_states, validate
+from recency.core import counter_states, geometry, sample_states, validate
 from recency.core.arrays import INT64_MAX, Int64Array, UInt64Array, exact_sum, is_sorted
 from recency.core.codec import RecordReader, RecordWriter, corrupt
 from recency.core.counter_states import CounterStates
@@ -286,8 +286,7 @@ class CellSketch(OrderedSketch):
         in_rows = math.exp(-rows)
         if not self._is_sampled:
             return in_rows, 0.0
-        doubt = 1 - self.config.confidence
-        left = doubt - in_rows if doubt > in_rows else doubt / 2  # if another depth was chosen
+        left = geometry.left_to_counters(1 - self.config.confidence, rows)
         return in_rows + left, left / counters
 
     def query(self, item: Any, window: Duration | None = None, now: Time | None = None) -> Estimate:

@@ -179,8 +179,7 @@ class DyadicEcm(CellSketch):
             depth = min(_rows_for_items(least, 1 - sure, range_depth), 64)
         depth = validate.integer(depth, "depth", range_depth, 64)
         if counter == "rw" and cell_capacity is None:
-            in_rows = math.exp(-depth)
-            left = max(1 - sure - in_rows, (1 - sure) / 2)
+            left = geometry.left_to_counters(1 - sure, depth)
             counters = geometry.counters_in_doubt(0, depth, False)
             cell_capacity = capacity_for_count(best.cell_error, left / counters)
         if names and name_capacity is None:

@@ -53,6 +53,12 @@ def choose(relative_error: float, confidence: float, sampled: bool, product: boo
     return Geometry(width, depth, cell_error, capacity_for_count(cell_error, shares[depth]))
 
 
+def left_to_counters(doubt: float, rows: int) -> float:
+    """What hash functions leave of the doubt to the samples; half, if they leave none."""
+    in_rows = math.exp(-rows)
+    return doubt - in_rows if doubt > in_rows else doubt / 2
+
+
 def counters_in_doubt(width: int, depth: int, product: bool) -> int:
     """How many samples must all be right: those that a question looks at, and the total."""
     return (width if product else 1) * depth + 1
