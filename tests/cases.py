@@ -15,6 +15,7 @@ from recency import (
     QuantileWave,
     RandomizedWave,
     SumWave,
+    WeightBasedMergingHistogram,
 )
 from recency.decay import (
     Chordal,
@@ -920,6 +921,97 @@ def _decayed_cases():
         )
 
 
+def _correlated_cases():
+    """Samples in buckets; one bucket; everything kept."""
+    values = st.integers(0, 9) | st.floats(0, 1e3) | st.sampled_from([0.0, 7, 1000])
+    weights = st.sampled_from([0, 1, 1, 2.5, 1000, 2.0**-30]) | st.floats(0, 1e6)
+    columns = {"value": values, "weight": weights}
+
+    def exact(decay):
+        def decayed_sum(events, question):
+            chosen = [e for e in events if e["value"] >= question.get("threshold", 0)]
+            if not chosen:
+                return 0.0
+            ages = np.array([question.get("now", _latest(events)) - e["at"] for e in chosen])
+            return math.fsum(np.array([float(e["weight"]) for e in chosen]) * decay(ages))
+
+        return decayed_sum
+
+    def questions(events):
+        latest = _latest(events) if events else 0
+        thresholds = sorted({float(event["value"]) for event in events} | {0.0, 1000.0})
+        return [{}] + [
+            {"threshold": each, "now": latest + later}
+            for each in thresholds
+            for later in (0, 1, 30)
+        ]
+
+    bad = [
+        *[
+            (method, arguments, (TypeError, ValueError))
+            for name, numbers in [
+                ("value", [*_BAD_NUMBERS, -1, -0.5, 1001]),
+                ("weight", [*_BAD_NUMBERS, -1, 2.0**961]),
+            ]
+            for number in numbers
+            for method, arguments in [
+                ("update", {"value": 1, "at": 1, name: number}),
+                ("update_many", {"value": 1, "at": [1, 2], name: [1, number]}),
+            ]
+        ],
+        *[
+            ("update", {"value": 1, "at": 1, "id": id}, (TypeError, ValueError))
+            for id in _NOT_ITEMS[1:]
+        ],
+        ("update_many", {"value": 1, "at": [1, 2], "id": [1, 1.5]}, TypeError),
+        ("update_many", {"value": 1, "at": [1, 2], "id": [1]}, ValueError),
+        ("update_many", {"value": [1, 2, 3], "at": [1, 2]}, ValueError),
+        ("update", {"value": 1}, TypeError),
+        *_with({"value": 1}, _BAD_SAMPLE_TIMES),
+    ]
+    aligned = {"shifting_all_times_shifts_nothing_else": "buckets begin at multiples of their size"}
+    by_index = {
+        "order_does_not_matter": _COIN_ORDER,
+        "merging_equals_one_pass": _COIN_ORDER,
+        "shifting_all_times_shifts_nothing_else": _COIN_TIME,
+    }
+    for name, decay, ids, exceptions, more in [
+        ("ids", Polynomial(1.5), True, aligned, {}),
+        ("indices", Polynomial(1, scale=5), False, by_index, {"mutations": 2000}),
+        ("undecayed", NoDecay(), True, {}, {"mutations": 2000}),
+        ("finite", FiniteExponential(0.1, 0.05), False, {}, {"mutations": 2000, "certain": True}),
+    ]:
+
+        def make(decay=decay, keeps_all=name == "finite", **other):
+            usual = {"relative_error": 0.3, "max_value": 1000, "spread": 1.0}
+            usual["capacity"] = 1000 if keeps_all else 3
+            return WeightBasedMergingHistogram(**{"decay": decay, **usual, **other})
+
+        id_column = {"id": np.arange} if ids else {}
+        events = _any_order(**columns)
+        varied = {"decay": Polynomial(2), "relative_error": 0.31, "confidence": 0.9, "spread": 0.9}
+        yield SketchCase(
+            name=f"WeightBasedMergingHistogram-{name}",
+            make=make,
+            events=events.map(_with_ids) if ids else events,
+            questions=questions,
+            exact=exact(decay),
+            stream=_sample_stream(
+                lambda rng, size: {
+                    "value": rng.integers(0, 1000, size) / 8,
+                    "weight": rng.integers(0, 100, size),
+                },
+                **id_column,
+            ),
+            varied=_varied(make, **varied, max_value=1001, capacity=9, seed=1, unit="s"),
+            bad_updates=bad,
+            most_bytes=12_000,
+            examples=40,
+            exceptions=exceptions,
+            **{"mutations": 6000, **more},
+        )
+
+
 CASES = [
     *(case for cls in (ExponentialHistogram, DeterministicWave) for case in _window_cases(cls)),
     *_randomized_cases(),
@@ -929,4 +1021,5 @@ CASES = [
     *_ecm_cases(),
     *_dyadic_cases(),
     *_decayed_cases(),
+    *_correlated_cases(),
 ]

@@ -22,6 +22,7 @@ from recency.quantile_wave import QuantileWave
 from recency.randomized_wave import RandomizedWave
 from recency.sketch import Sketch, decode_many, encode_many, loads, merge_all
 from recency.sum_wave import SumWave
+from recency.wbmh import WeightBasedMergingHistogram
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,7 @@ __all__ = [
     "RandomizedWave",
     "Sketch",
     "SumWave",
+    "WeightBasedMergingHistogram",
     "decode_many",
     "encode_many",
     "loads",

@@ -537,7 +537,7 @@ class CellSketch(OrderedSketch):
             (states.latest[states.seen] < 1).any() or (states.sample.times < 1).any()
         ):
             corrupt(cls.__name__, "positions out of range")
-        samples = states.sample.split(reader.size, keys=size + 1)
+        samples = states.sample.split(np.arange(reader.size + 1) * (size + 1))
         sketches = []
         for i, (sample, seen) in enumerate(zip(samples, states.seen.tolist(), strict=True)):
             sketch = cls.__new__(cls)

@@ -14,8 +14,14 @@ from recency.core import validate
 from recency.core.arrays import BoolArray, FloatArray, Int64Array, UInt64Array
 from recency.core.codec import corrupt
 from recency.core.fading import LEVELS_BELOW, Fading, before_the_end, stored_once
-from recency.core.hashing import check_one, hash_chain, hash_items, is_one, xxh64
-from recency.core.level_sample import Columns, LevelSample, levels_of_weights
+from recency.core.hashing import check_one, hash_chain, hash_items, xxh64
+from recency.core.level_sample import (
+    EXPONENT_ZERO,
+    Columns,
+    LevelSample,
+    exponents,
+    levels_of_weights,
+)
 from recency.core.sample_states import CoinCodec, ColumnCodec, NumberCodec, SampleStates
 from recency.core.sizing import capacity_for_count, doubt_per_copy, kept_relative_error
 from recency.decay import Decay, NoDecay, SlidingWindow
@@ -28,7 +34,6 @@ from recency.weighed import Triple, Weighed, by_expiry, by_time
 from recency.windowed import Duration, Time
 
 _NO_ID = 0x5BD1E995_9E3779B9  # in the place of the hash of an id
-_EXPONENT_ZERO = 1100  # added to exponents, so that they are above 0; 0 stands for none
 _MOST_COPIES = 99
 
 Where = Callable[[FloatArray, FloatArray], Any]
@@ -204,10 +209,9 @@ class DecayedSample(SampleSketch):
         weights = validate.numbers(weight, "weight", 0, MOST_SUMMAND)
         ticks = to_ticks(at, self.config.unit)
         columns: dict[str, NDArray[Any]] = {"value": values, "weight": weights, "at": ticks}
-        ids = np.full(1, _NO_ID, dtype=np.uint64)
-        if id is not None:
-            ids = hash_items(id, self.config.seed, "id")
-            columns["id"] = ids.reshape(()) if is_one(id) else ids
+        ids = self._hashed_ids(id, columns)
+        if ids is None:
+            ids = np.full(1, _NO_ID, dtype=np.uint64)
         if size is None:
             size = validate.common_length(columns)
         return (
@@ -235,7 +239,7 @@ class DecayedSample(SampleSketch):
             kept = np.flatnonzero(weights)
             values, ticks, weights, ids = values[kept], ticks[kept], weights[kept], ids[kept]
         if weights.size:
-            least, largest = _exponents(np.array([weights.min(), weights.max()])).tolist()
+            least, largest = exponents(np.array([weights.min(), weights.max()])).tolist()
             self._least = min(self._least or least, least)
             self._largest = max(self._largest, largest)
         hashes = self._hashes(values, ticks, weights, ids)
@@ -289,7 +293,7 @@ class DecayedSample(SampleSketch):
         decay, latest = self.config.decay, self._latest
         assert decay is not None
         assert latest is not None
-        bottom = self._largest - _EXPONENT_ZERO - LEVELS_BELOW
+        bottom = self._largest - EXPONENT_ZERO - LEVELS_BELOW
         return Fading(decay, bottom, before_the_end(latest))
 
     def _pruned(self, sample: LevelSample) -> LevelSample:
@@ -307,13 +311,13 @@ class DecayedSample(SampleSketch):
     ) -> tuple[Int64Array, list[NDArray[Any]], BoolArray | None]:
         values, ticks, weights, ids = self._checked(**arguments, size=numbers.size)
         counted = weights > 0
-        exponents, owners = _exponents(weights[counted]), numbers[counted]
+        found, owners = exponents(weights[counted]), numbers[counted]
         least, largest = extra
         unknown = np.iinfo(np.int64).max
         least[least == 0] = unknown
-        np.minimum.at(least, owners, exponents)
+        np.minimum.at(least, owners, found)
         least[least == unknown] = 0
-        np.maximum.at(largest, owners, exponents)
+        np.maximum.at(largest, owners, found)
         hashes = self._hashes(values, ticks, weights, ids)
         columns: list[NDArray[Any]] = [hashes, values.view(np.int64), weights.view(np.int64)]
         return ticks, columns, None if counted.all() else counted
@@ -357,20 +361,20 @@ class DecayedSample(SampleSketch):
         if (levels_of_weights(weights, coins << np.uint64(11)) != sample.levels).any():
             return "an element at a level that is not its own"
         least, largest = states.extra
-        exponents, owners = _exponents(weights), sample.keys // copies
-        if (exponents < least[owners]).any() or (exponents > largest[owners]).any():
+        found, owners = exponents(weights), sample.keys // copies
+        if (found < least[owners]).any() or (found > largest[owners]).any():
             return "a weight beyond the least and the largest"
         if (least > largest).any() or ((least == 0) != (largest == 0)).any():
             return "weights out of order"
-        if (largest > _exponents(np.array([MOST_SUMMAND]))[0]).any() or (
-            (largest > 0) & (least < _EXPONENT_ZERO - 1074)
+        if (largest > exponents(np.array([MOST_SUMMAND]))[0]).any() or (
+            (largest > 0) & (least < EXPONENT_ZERO - 1074)
         ).any():
             return "weights out of range"
         edge_owners = sample.edge_keys // copies
         if (largest[~states.seen] > 0).any() or (largest[edge_owners] == 0).any():
             return "weights where nothing was seen"
         if prototype._looks_ahead:
-            bottom = largest[edge_owners] - _EXPONENT_ZERO - LEVELS_BELOW
+            bottom = largest[edge_owners] - EXPONENT_ZERO - LEVELS_BELOW
             if (sample.edge_levels < bottom).any():
                 return "a level below the lowest"
             if (sample.edges <= states.latest[edge_owners]).any():
@@ -421,7 +425,7 @@ class DecayedSample(SampleSketch):
             if not each.most:
                 mean = sums[0] / counts[0]
                 return mean, mean, mean
-            least, most = (2.0 ** (x - _EXPONENT_ZERO) for x in (self._least, self._largest + 1))
+            least, most = (2.0 ** (x - EXPONENT_ZERO) for x in (self._least, self._largest + 1))
             lower = max(sums[1] / counts[2], least)
             upper = min(sums[2] / counts[1], most) if counts[1] > 0 else most
             return min(max(sums[0] / counts[0], lower), upper), lower, upper
@@ -499,7 +503,7 @@ class DecayedSample(SampleSketch):
         return sorted(found, key=lambda pair: (-pair[1].value, pair[0]))
 
     def _counted(self, each: Weighed, where: Where | None) -> Weighed:
-        return _of(each, where).counted(math.ldexp(1.0, self._least - _EXPONENT_ZERO))
+        return _of(each, where).counted(math.ldexp(1.0, self._least - EXPONENT_ZERO))
 
     def _sure(self) -> float:
         """The confidence of each copy."""
@@ -581,11 +585,6 @@ def _check_decay(decay: object, window: int | None) -> None:
 
 def _total_of(value: float, each: Weighed, sure: float) -> Triple:
     return each.of(each.values == value).total(sure)
-
-
-def _exponents(weights: FloatArray) -> Int64Array:
-    """⌊log₂ w⌋, as it is stored."""
-    return np.frexp(weights)[1].astype(np.int64) - 1 + _EXPONENT_ZERO
 
 
 def _of(each: Weighed, where: Where | None) -> Weighed:

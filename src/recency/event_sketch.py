@@ -29,7 +29,6 @@ from recency.core.hashing import (
     hash_integers,
     hash_items,
     hash_rows,
-    is_one,
 )
 from recency.core.level_sample import Columns
 from recency.core.sample_states import ColumnCodec, NumberCodec, SampleStates
@@ -45,6 +44,15 @@ class DrawsCoins(SampleSketch):
 
     _stream: int
     _index: int
+
+    def empty_like(self, merge_levels: int = 0, stream: int | None = None) -> Self:
+        """A new sketch of the same configuration, of this or another ``stream``."""
+        empty = super().empty_like()
+        empty._stream = self._stream if stream is None else validate.integer(stream, "stream", 0)
+        return empty
+
+    def _finish(self, prototype: Self) -> None:
+        self._stream = prototype._stream
 
     def _extra(self) -> tuple[int, ...]:
         return self._stream, self._index
@@ -93,12 +101,6 @@ class EventSketch(DrawsCoins):
             return "more events than were seen"
         return None
 
-    def empty_like(self, merge_levels: int = 0, stream: int | None = None) -> Self:
-        """A new sketch of the same configuration, of this or another ``stream``."""
-        empty = super().empty_like()
-        empty._stream = self._stream if stream is None else validate.integer(stream, "stream", 0)
-        return empty
-
     # --- update ---
 
     def _update(self, value: Any, at: Time | None, id: Any) -> None:
@@ -121,10 +123,7 @@ class EventSketch(DrawsCoins):
         values = validate.numbers(value, "value", self._least_value, self._most_value)
         ticks = to_ticks(at, self.config.unit)
         columns: dict[str, NDArray[Any]] = {"value": values, "at": ticks}
-        coins = None
-        if id is not None:
-            coins = hash_items(id, self.config.seed, "id")
-            columns["id"] = coins.reshape(()) if is_one(id) else coins
+        coins = self._hashed_ids(id, columns)
         if size is None:
             size = validate.common_length(columns)
         values = np.broadcast_to(values, size) + 0.0  # a copy, in which zero has one sign
@@ -166,9 +165,6 @@ class EventSketch(DrawsCoins):
 
     def _extra_of_column(self, first: int, size: int) -> list[Int64Array]:
         return [np.arange(first, first + size), np.zeros(size, dtype=np.int64)]
-
-    def _finish(self, prototype: Self) -> None:
-        self._stream = prototype._stream
 
     def _finished_extra(self, extra: Sequence[Int64Array]) -> list[Int64Array]:
         stream, index = extra

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recency.column import Column
-from recency.core.arrays import BoolArray, Int64Array
+from recency.core.arrays import BoolArray, Int64Array, UInt64Array, offsets
 from recency.core.codec import RecordReader, RecordWriter, corrupt
+from recency.core.hashing import hash_items, is_one
 from recency.core.level_sample import Columns, LevelSample, group_of, take
 from recency.core.sample_states import ColumnCodec, SampleStates, read_states, write_states
 from recency.core.sizing import count_interval
@@ -61,6 +62,13 @@ class SampleSketch(WindowedSketch):
     def _samples(self) -> int:
         """How many samples there are, with keys from 0 on."""
         return 1
+
+    _samples_vary: ClassVar[bool] = False
+    """Whether that differs between sketches; it is the last of the further numbers then."""
+
+    def _newest(self) -> int:
+        """What edges and times are written relative to."""
+        return self._latest or 0
 
     def _buffer_rows(self) -> None:
         """Move the single updates to the buffer, if there are any."""
@@ -119,6 +127,14 @@ class SampleSketch(WindowedSketch):
         return extra
 
     # --- update ---
+
+    def _hashed_ids(self, id: Any, columns: dict[str, NDArray[Any]]) -> UInt64Array | None:
+        """Hashes of ids, if there are any, which join the columns that must have one length."""
+        if id is None:
+            return None
+        hashes = hash_items(id, self.config.seed, "id")
+        columns["id"] = hashes.reshape(()) if is_one(id) else hashes
+        return hashes
 
     def _add_row(self, row: tuple[Any, ...], tick: int) -> None:
         """Keep one checked update; hashing many at a time is much cheaper."""
@@ -260,16 +276,17 @@ class SampleSketch(WindowedSketch):
         for sketch in sketches:
             sketch._settle()
         samples = [sketch._stored() for sketch in sketches]
-        latest = np.array([sketch._latest or 0 for sketch in sketches], dtype=np.int64)
+        latest = np.array([sketch._newest() for sketch in sketches], dtype=np.int64)
         extras = np.array([sketch._extra() for sketch in sketches], dtype=np.int64)
+        counts = np.array([sketch._samples() for sketch in sketches])
         states = SampleStates(
-            LevelSample.side_by_side(samples, keys=sketches[0]._samples()),
+            LevelSample.side_by_side(samples, offsets(counts)[:-1]),
             np.array([sketch._latest is not None for sketch in sketches]),
             latest,
             tuple(np.ascontiguousarray(extras.reshape(len(sketches), -1).T)),
         )
         first = sketches[0]
-        write_states(states, first._codecs(), writer, first._samples(), first._looks_ahead)
+        write_states(states, first._codecs(), writer, counts, first._looks_ahead)
 
     def _stored(self) -> LevelSample:
         """The sample as it is written."""
@@ -283,19 +300,21 @@ class SampleSketch(WindowedSketch):
     def _read(cls, prototype: Self, reader: RecordReader) -> list[Self]:
         states = read_states(
             prototype._sample,
-            prototype.config.window,
+            prototype._window,
             cls._level_range,
             len(prototype._extra()),
             prototype._codecs(),
             reader,
-            prototype._samples(),
+            None if cls._samples_vary else prototype._samples(),
             prototype._looks_ahead,
         )
         flaw = cls._check(prototype, states)
         if flaw:
             corrupt(cls.__name__, flaw)
         sketches = []
-        for i, sample in enumerate(states.sample.split(reader.size, prototype._samples())):
+        counts = states.extra[-1] if cls._samples_vary else prototype._samples()
+        firsts = offsets(np.broadcast_to(counts, reader.size))
+        for i, sample in enumerate(states.sample.split(firsts)):
             sketch = cls.__new__(cls)
             sketch.config = prototype.config
             sketch._start()

@@ -26,6 +26,7 @@ FAMILIES: dict[int, str] = {
     7: "EcmSketch",
     8: "DecayedSample",
     9: "DyadicEcm",
+    10: "WeightBasedMergingHistogram",
 }
 _classes: dict[int, type["Sketch"]] = {}
 

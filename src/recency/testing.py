@@ -537,9 +537,11 @@ def _go_on(case: SketchCase, sketch: Sketch) -> None:
             merged = merge_all([sketch, sketch.copy()])
             assert loads(merged.to_bytes()) == merged
     except (OutOfOrderError, ValueError) as error:
-        # Near the end of the range there is no room for more.
+        # Near the end of the range there is no room for more, and under other settings these
+        # events may not be valid.
         assert not isinstance(error, CorruptSketchError), error
-        assert "int64" in str(error) or isinstance(error, OutOfOrderError), error
+        is_other = sketch.config != case.make().config
+        assert is_other or "int64" in str(error) or isinstance(error, OutOfOrderError), error
 
 
 def _mutate(frame: bytearray, rng: random.Random) -> None:

@@ -14,9 +14,14 @@ Duration = int | str | timedelta | np.timedelta64
 
 
 class WindowedSketch(Sketch):
-    """A sketch whose configuration has ``window`` (ticks, or None) and ``unit``."""
+    """A sketch whose configuration has ``unit``, and perhaps ``window`` (ticks, or None)."""
 
     _latest: int | None
+
+    @property
+    def _window(self) -> int | None:
+        """The largest window, in ticks; None for no bound."""
+        return getattr(self.config, "window", None)
 
     @property
     def latest(self) -> int | None:
@@ -25,11 +30,11 @@ class WindowedSketch(Sketch):
 
     def _since(self, window: Any, now: Any) -> int:
         """The s of the window (s, now] that was asked for; checks both."""
-        width = self.config.window
+        width = self._window
         if window is not None:
             width = to_duration(window, self.config.unit)
-            if self.config.window is not None and width > self.config.window:
-                raise ValueError(f"window must be in [1, {self.config.window}], got {width}")
+            if self._window is not None and width > self._window:
+                raise ValueError(f"window must be in [1, {self._window}], got {width}")
         tick = self._now(now)
         return INT64_MIN if width is None else max(tick - width, INT64_MIN)
 
@@ -46,14 +51,14 @@ class WindowedSketch(Sketch):
 
     def _cutoff(self) -> Int64Array:
         """The last time that no window reaches; an array, for kernels that take one per key."""
-        return cutoffs(np.array([self._latest]), self.config.window)
+        return cutoffs(np.array([self._latest]), self._window)
 
     def _description(self, seen: str) -> str:
         """``repr``: class, guarantee, window, what was seen, bytes."""
         config = self.config
         by_count = getattr(config, "by", "time") == "count"
         unit = config.unit or ("updates" if by_count else "ticks")
-        window = "unbounded" if config.window is None else f"{config.window} {unit}"
+        window = "unbounded" if self._window is None else f"{self._window} {unit}"
         try:
             size = f"{self.nbytes} bytes"
         except ValueError:  # a configuration that cannot be written

@@ -5,15 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from recency.core.merging import Regions
+from recency.core.merging import regions_of
 from recency.decay import NoDecay, Polynomial
-
-
-def regions_of(decay, spread):
-    def first_below(bounds):
-        return decay.first_age_below(np.ones(bounds.size), bounds)
-
-    return Regions(decay.at, first_below, spread)
 
 
 def edges_by_hand(decay, spread, most):
@@ -73,6 +66,7 @@ def test_buckets_are_those_of_the_paper(decay, spread):
         expected = [bucket for bucket in buckets for _ in range(bucket[0], bucket[1] + 1)]
         got = list(zip(first.tolist(), last.tolist(), strict=True))
         assert got == expected[: times.size], tick
+        assert regions.grid(start, tick).tolist() == [begin for begin, _ in buckets]
 
 
 @pytest.mark.parametrize("clock", [0, 10**6, 10**15, -(10**15)])
@@ -107,7 +101,54 @@ def test_moving_the_clock_only_merges():
         first = again
 
 
+@pytest.mark.parametrize("spread", [0.01, 0.3, 3.0])
+@pytest.mark.parametrize("scale", [1, 977, 3.6e9])
+@pytest.mark.parametrize("clock", [0, 17, 10**6 + 7, -(10**12)])
+def test_a_grid_is_all_buckets(spread, scale, clock):
+    regions = regions_of(Polynomial(1.5, scale=scale), spread)
+    rng = np.random.default_rng(5)
+    ages = np.unique((2.0 ** rng.uniform(0, 44, 5000)).astype(np.int64)) - 1
+    first, last = regions.buckets(clock - ages, clock)
+    grid = regions.grid(clock - int(ages.max()), clock)
+    assert (np.diff(grid) > 0).all()
+    place = np.searchsorted(grid, clock - ages, side="right") - 1
+    assert (grid[place] == first).all()
+    ends = np.append(grid[1:] - 1, last.max())
+    assert (ends[place] == last).all()
+
+
+@pytest.mark.parametrize("clock", [2**63 - 1, 2**63 - 2**59, 2**62, -(2**63) + 2**40])
+@pytest.mark.parametrize("spread", [0.3, 3.0])
+def test_buckets_at_the_ends_of_time_are_cut_off(clock, spread):
+    """Against the same, in Python's integers, that have no ends."""
+    decay = Polynomial(1.5, scale=1000)
+    regions = regions_of(decay, spread)
+    oldest = max(clock - 2**61, -(2**63) + 1)
+    rng = np.random.default_rng(1)
+    near = (2.0 ** rng.uniform(0, (clock - oldest).bit_length() - 1, 300)).astype(np.int64)
+    times = np.unique(np.concatenate([clock - near, oldest + near // 2, [clock, oldest]]))
+    first, last = regions.buckets(times, clock)
+    edges, blocks = regions._edges, regions._blocks
+    for i, t in enumerate(times.tolist()):
+        low = 0
+        while low + 1 < len(blocks) and (
+            t // blocks[low + 1] * blocks[low + 1] + blocks[low + 1] - 1 <= clock - edges[low + 1]
+        ):
+            low += 1
+        own = blocks[low]
+        begin = t // own * own
+        end = begin + own - 1
+        if low + 1 < len(blocks) and end <= clock - edges[low + 1]:
+            begin = t // blocks[low + 1] * blocks[low + 1]
+            end = begin + (clock - edges[low + 1] + 1 - begin) // own * own - 1
+        assert int(first[i]) == max(begin, -(2**63)), (t, clock)
+        assert int(last[i]) == min(end, 2**63 - 1), (t, clock)
+    grid = regions.grid(oldest, clock)
+    assert (grid[np.searchsorted(grid, times, side="right") - 1] == first).all()
+
+
 def test_without_decay_there_is_one_bucket():
     regions = regions_of(NoDecay(), 0.1)
-    first, _ = regions.buckets(np.array([0, 5, 10**15]), 10**16)
+    first, _ = regions.buckets(np.array([-(10**15), 0, 5, 10**15]), 10**16)
     assert np.unique(first).size == 1
+    assert regions.grid(-(10**15), 10**16).size == 1

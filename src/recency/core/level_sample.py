@@ -65,6 +65,14 @@ def levels_of_items(hashes: UInt64Array) -> Int64Array:
     return highest_bit(hashes & (~hashes + np.uint64(1)))
 
 
+EXPONENT_ZERO = 1100  # added to exponents, so that they are above 0; 0 stands for none
+
+
+def exponents(weights: NDArray[np.float64]) -> Int64Array:
+    """⌊log₂ w⌋ of weights above 0, as it is stored."""
+    return np.frexp(weights)[1].astype(np.int64) - 1 + EXPONENT_ZERO
+
+
 def levels_of_weights(weights: NDArray[np.float64], coins: UInt64Array) -> Int64Array:
     """⌊log₂(w/U)⌋ for U = (coin + 1)/2⁵³ uniform in (0, 1], exactly: no logarithm is taken."""
     uniform = ((coins >> np.uint64(11)) + np.uint64(1)).astype(np.float64)
@@ -99,7 +107,9 @@ class LevelSample:
 
     @staticmethod
     def side_by_side(
-        samples: Sequence["LevelSample"], numbers: Sequence[int] | None = None, keys: int = 1
+        samples: Sequence["LevelSample"],
+        numbers: Sequence[int] | Int64Array | None = None,
+        keys: int = 1,
     ) -> "LevelSample":
         """Samples of so many keys each as one sample of many keys, under their numbers."""
         first = samples[0]
@@ -121,9 +131,21 @@ class LevelSample:
             edges=np.concatenate([sample.edges for sample in samples]),
         )
 
-    def split(self, size: int, keys: int = 1) -> list["LevelSample"]:
-        """``size`` samples of so many keys each; elements must be in order of keys."""
-        firsts = np.arange(size + 1) * keys
+    def renamed(self, keys: Int64Array) -> "LevelSample":
+        """The same elements and edges under the key that ``keys`` has for each of the present ones.
+
+        Keys that become one are to be merged (:meth:`merge`) before anything else is done.
+        """
+
+        def moved(groups: Int64Array) -> Int64Array:
+            old = groups >> _LEVEL_BITS
+            new: Int64Array = groups + ((keys[old] - old) << _LEVEL_BITS)
+            return new
+
+        return replace(self, groups=moved(self.groups), edge_groups=moved(self.edge_groups))
+
+    def split(self, firsts: Int64Array) -> list["LevelSample"]:
+        """Samples of the keys from each of ``firsts`` to the next; elements in order of keys."""
         bounds = np.searchsorted(self.keys, firsts).tolist()
         edge_bounds = np.searchsorted(self.edge_keys, firsts).tolist()
         moved = (firsts << _LEVEL_BITS).tolist()

@@ -12,63 +12,114 @@ No tick needs any work. From region i on, buckets have grown to I_{i+1} = ⌊|G_
 function of the time and the clock.
 """
 
-from collections.abc import Callable
+from collections.abc import Hashable
+from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 
-from recency.core.arrays import FloatArray, Int64Array
+from recency.core.arrays import INT64_MAX, INT64_MIN, FloatArray, Int64Array, UInt64Array
 
 _FAR = 1 << 60  # ages from here on are one region
 
-FirstAgeBelow = Callable[[FloatArray], Int64Array]
-"""The first age at which a decay is below each of some bounds; 2⁶³ − 1 for never."""
+
+class FallingFunction(Hashable, Protocol):
+    """What is needed of a decay."""
+
+    def at(self, ages: Int64Array) -> FloatArray:
+        """Its values at ages in ticks."""
+        ...
+
+    def first_age_below(self, weights: FloatArray, bounds: FloatArray) -> Int64Array:
+        """The first age at which weight · value < bound; 2⁶³ − 1 for never."""
+        ...
+
+
+@lru_cache(maxsize=64)
+def regions_of(decay: FallingFunction, spread: float) -> "Regions":
+    """The regions of a decay; they are made once."""
+    return Regions(decay, spread)
 
 
 class Regions:
     """The regions of a converging decay that changes by 1 + ``spread`` in each; made as needed."""
 
-    def __init__(
-        self, at: Callable[[Int64Array], FloatArray], first_below: FirstAgeBelow, spread: float
-    ) -> None:
-        self._at, self._first_below, self._spread = at, first_below, spread
+    def __init__(self, decay: FallingFunction, spread: float) -> None:
+        self._decay, self._spread = decay, spread
         self._edges = [0]  # b_i
         self._blocks: list[int] = []  # I_{i+1}, of buckets that region i has done with
+        self._reach(0)
+        self.is_one = self._edges[1] >= 2 * _FAR
+        """Whether one bucket is enough for all times: the decay never falls that much."""
 
     def _reach(self, age: int) -> None:
         """Have all regions that begin up to an age, and one more."""
         while self._edges[-1] <= min(age, _FAR):
             begin = self._edges[-1]
-            bound = self._at(np.array([begin])) / (1 + self._spread)
-            end = min(int(self._first_below(bound)[0]), 2 * _FAR)
+            bound = self._decay.at(np.array([begin])) / (1 + self._spread)
+            end = min(int(self._decay.first_age_below(np.ones(1), bound)[0]), 2 * _FAR)
             size = end - begin
             block = self._blocks[-1] if self._blocks else size
             self._blocks.append(size // block * block)
             self._edges.append(end)
 
-    def buckets(self, times: Int64Array, clock: int) -> tuple[Int64Array, Int64Array]:
-        """The first and the last tick of the bucket of each time up to ``clock``."""
-        if not times.size:
-            return times, times
-        self._reach(clock - int(times.min()))
+    def buckets(self, times: Int64Array, clock: int | Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The first and the last tick of the bucket of each time up to ``clock`` (or clocks)."""
+        if self.is_one or not times.size:
+            return np.full_like(times, INT64_MIN), np.full_like(times, INT64_MAX)
+        # Twice the last edge is as good as any larger age, and keeps what follows within int64.
+        ages = np.minimum(_ages(times, clock), np.uint64(4 * _FAR)).view(np.int64)
+        self._reach(int(ages.max()))
         edges, blocks = np.array(self._edges[:-1]), np.array(self._blocks)
         # Of which region is it done with? Blocks grow and their ends have less time to be past
         # the regions' edges: where one is not, no larger one is.
         low, high = np.zeros(times.size, dtype=np.int64), np.full(times.size, blocks.size - 1)
         while (low < high).any():
             middle = (low + high + 1) >> 1
-            is_done = _last_of(times, blocks[middle]) <= clock - edges[middle]
+            is_done = ages - _to_go(times, blocks[middle]) >= edges[middle]
             low, high = np.where(is_done, middle, low), np.where(is_done, high, middle - 1)
-        own, first = blocks[low], times // blocks[low] * blocks[low]
-        last = first + own - 1
+        own = blocks[low]
+        gone, to_go = times % own, _to_go(times, own)
         # Those that the next region has begun to put together, from the start of what they become.
         further = np.minimum(low + 1, blocks.size - 1)
-        entered = clock - edges[further]
-        whole = times // blocks[further] * blocks[further]
-        together = (last <= entered) & (further > low)
-        size = (entered + 1 - whole) // own * own
-        return np.where(together, whole, first), np.where(together, whole + size - 1, last)
+        together = (ages - to_go >= edges[further]) & (further > low)
+        gone_of_whole = times % blocks[further]
+        size = (ages + gone_of_whole - edges[further] + 1) // own * own
+        gone = np.where(together, gone_of_whole, gone)
+        to_go = np.where(together, size - 1 - gone, to_go)
+        # At the ends of time a bucket is cut off.
+        first = np.where(_ages(INT64_MIN, times) < gone.view(np.uint64), INT64_MIN, times - gone)
+        last = np.where(_ages(times, INT64_MAX) < to_go.view(np.uint64), INT64_MAX, times + to_go)
+        return first, last
+
+    def grid(self, oldest: int, clock: int) -> Int64Array:
+        """The first ticks of all buckets from that of ``oldest`` to that of ``clock``, ascending.
+
+        Two buckets for each region, or fewer: looking at one time in each region finds most of
+        them, and looking into the gaps between those the others.
+        """
+        if self.is_one:
+            return np.full(1, INT64_MIN)
+        self._reach(min(clock - oldest, 4 * _FAR))
+        inside = [clock - edge for edge in self._edges if clock - edge > oldest]
+        first, last = self.buckets(np.array([*inside, oldest]), clock)
+        while True:
+            first, which = np.unique(first, return_index=True)
+            last = last[which]
+            gaps = np.flatnonzero(last[:-1] < first[1:] - 1)
+            if not gaps.size:
+                return first
+            more = self.buckets(last[gaps] + 1, clock)
+            first, last = np.append(first, more[0]), np.append(last, more[1])
 
 
-def _last_of(times: Int64Array, blocks: Int64Array) -> Int64Array:
-    last: Int64Array = times // blocks * blocks + (blocks - 1)
-    return last
+def _to_go(times: Int64Array, blocks: Int64Array) -> Int64Array:
+    """How many ticks later the block of a time ends."""
+    ticks: Int64Array = blocks - 1 - times % blocks
+    return ticks
+
+
+def _ages(times: Int64Array | int, clock: Int64Array | int) -> UInt64Array:
+    """clock − times, exact as unsigned numbers."""
+    ages: UInt64Array = np.asarray(clock).view(np.uint64) - np.asarray(times).view(np.uint64)
+    return ages

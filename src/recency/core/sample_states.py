@@ -51,7 +51,7 @@ class ColumnCodec(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SampleStates:
-    """One row per sketch of one configuration, which has one sample, or as many as another.
+    """One row per sketch of one configuration, each of one sample or more.
 
     The keys of the elements are sketch after sketch.
     """
@@ -66,7 +66,7 @@ def write_states(
     states: SampleStates,
     codecs: Sequence[ColumnCodec],
     writer: RecordWriter,
-    samples: int = 1,
+    samples: int | Int64Array = 1,
     ahead: bool = False,
 ) -> None:
     """Append the columns of all states, of so many samples each, to ``writer``.
@@ -82,16 +82,15 @@ def write_states(
     writer.ragged(zigzag(states.latest)[states.seen], present)
 
     # Samples are numbered anew, without those of sketches that have seen nothing.
-    first = samples * (np.cumsum(present) - 1)
-    used = samples * int(present.sum())
+    record = np.repeat(np.arange(size), samples)
+    written = present * samples
+    used = int(written.sum())
+    numbers = np.cumsum(present[record]) - 1
 
-    def number(keys: Int64Array) -> Int64Array:
-        return first[keys // samples] + keys % samples
-
-    edge_numbers = number(sample.edge_keys)
+    edge_numbers = numbers[sample.edge_keys]
     edge_counts = np.bincount(edge_numbers, minlength=used)
-    writer.ragged(edge_counts.view(np.uint64), present * samples)
-    edge_records = sample.edge_keys // samples
+    writer.ragged(edge_counts.view(np.uint64), written)
+    edge_records = record[sample.edge_keys]
     edges_of_record = np.bincount(edge_records, minlength=size)
     writer.ragged(zigzag(_steps(sample.edge_levels, edge_numbers)), edges_of_record)
     ends = (sample.edges, states.latest[edge_records])
@@ -99,27 +98,21 @@ def write_states(
 
     starts = run_starts(sample.groups)
     level_counts = run_lengths(starts, sample.groups.size)
-    level_numbers = number(sample.keys[starts])
-    level_records = sample.keys[starts] // samples
+    level_numbers = numbers[sample.keys[starts]]
+    level_records = record[sample.keys[starts]]
     levels_of_record = np.bincount(level_records, minlength=size)
     per_sample = np.bincount(level_numbers, minlength=used)
-    writer.ragged(per_sample.view(np.uint64), present * samples)
+    writer.ragged(per_sample.view(np.uint64), written)
     writer.ragged(zigzag(_steps(sample.levels[starts], level_numbers)), levels_of_record)
     writer.ragged(level_counts.view(np.uint64), levels_of_record)
 
-    records = sample.keys // samples
+    records = record[sample.keys]
     newer = np.empty(sample.times.size, dtype=np.int64)
     newer[1:] = sample.times[:-1]
     newer[starts] = states.latest[level_records]
     ages = _since(sample.times, newer)
     counts = np.bincount(records, minlength=size)
-    filled = counts > 0
-    divisor = np.zeros(size, dtype=np.uint64)
-    if ages.size:
-        divisor[filled] = np.gcd.reduceat(ages, offsets(counts)[:-1][filled])
-    divisor = np.maximum(divisor, np.uint64(1))
-    writer.ragged(divisor[filled], filled.astype(np.int64))
-    writer.ragged(ages // divisor[records], counts)
+    _write_divided(ages, counts, writer)
     for codec, column in zip(codecs, sample.columns, strict=True):
         codec.write(column, sample.levels, counts, writer)
 
@@ -131,12 +124,13 @@ def read_states(
     extras: int,
     codecs: Sequence[ColumnCodec],
     reader: RecordReader,
-    samples: int = 1,
+    samples: int | None = 1,
     ahead: bool = False,
 ) -> SampleStates:
     """The inverse of :func:`write_states`; refuses what no stream leads to.
 
-    With ``ahead`` the caller has to look for flaws: what edges and times mean is its own affair.
+    Each state has so many samples; None for as many as the last of its extra numbers says. With
+    ``ahead`` the caller has to look for flaws: what edges and times mean is its own affair.
     """
     name = reader.name
     present = reader.integer(most=1)
@@ -148,8 +142,9 @@ def read_states(
         corrupt(name, "the latest time is out of range")
 
     # Reading compares counts with what is there: only then is anything of that size made.
-    edge_counts = reader.integers(present * samples)
-    records = np.repeat(np.flatnonzero(seen), samples)  # of each sample of those sketches
+    written = present * (extra[-1] if samples is None else samples)
+    edge_counts = reader.integers(written)
+    records = np.repeat(np.arange(reader.size), written)  # of each sample of those sketches
     edges_of_record = reader.sums(edge_counts, records)
     edge_steps = reader.signed(edges_of_record)
     edge_numbers = np.repeat(np.arange(records.size), edge_counts)
@@ -157,7 +152,7 @@ def read_states(
     distances = reader.ragged(edges_of_record)
     edges = (_after if ahead else _before)(distances, latest[records[edge_numbers]], name)
 
-    per_sample = reader.integers(present * samples)
+    per_sample = reader.integers(written)
     levels_of_record = reader.sums(per_sample, records)
     level_steps = reader.signed(levels_of_record)
     level_numbers = np.repeat(np.arange(records.size), per_sample)
@@ -167,13 +162,10 @@ def read_states(
     if (level_counts < 1).any():
         corrupt(name, "a level without elements")
     counts = reader.sums(level_counts, records[level_numbers])
-    filled = counts > 0
-    divisor = np.ones(reader.size, dtype=np.uint64)
-    divisor[filled] = reader.ragged(filled.astype(np.int64))
-    steps = reader.ragged(counts)
+    steps = _read_divided(counts, reader)
     numbers = np.repeat(level_numbers, level_counts)
     group_start = np.repeat(offsets(level_counts)[:-1], level_counts)
-    ages = _running_ages(steps, divisor[records[numbers]], group_start, name)
+    ages = _running_ages(steps, group_start, name)
     times = _before(ages, latest[records[numbers]], name)
     element_levels = np.repeat(levels, level_counts)
     columns = tuple(codec.read(element_levels, counts, reader) for codec in codecs)
@@ -189,7 +181,10 @@ def read_states(
     flaw = None if ahead else sample.flaw(cutoffs(latest, window)[records])
     if flaw:
         corrupt(name, flaw)
-    key = records * samples + np.arange(records.size) % samples  # of each number
+    # The key of each number: those of sketches that have seen nothing come in between.
+    key = np.arange(records.size)
+    if samples is not None:
+        key = records * samples + key % samples
     sample = replace(
         sample,
         groups=group_of(key[numbers], element_levels),
@@ -244,13 +239,31 @@ def _after(distances: UInt64Array, latest: Int64Array, name: str) -> Int64Array:
     return times.view(np.int64)
 
 
-def _running_ages(
-    steps: UInt64Array, divisor: UInt64Array, group_start: Int64Array, name: str
-) -> UInt64Array:
+def _write_divided(values: UInt64Array, counts: Int64Array, writer: RecordWriter) -> None:
+    """``counts`` values per record, after their greatest common divisor, divided by it."""
+    filled = counts > 0
+    divisor = np.zeros(counts.size, dtype=np.uint64)
+    if values.size:
+        divisor[filled] = np.gcd.reduceat(values, offsets(counts)[:-1][filled])
+    divisor = np.maximum(divisor, np.uint64(1))
+    writer.ragged(divisor[filled], filled.astype(np.int64))
+    writer.ragged(values // np.repeat(divisor, counts), counts)
+
+
+def _read_divided(counts: Int64Array, reader: RecordReader) -> UInt64Array:
+    """The inverse; refuses products that do not fit."""
+    filled = counts > 0
+    divisor = np.ones(counts.size, dtype=np.uint64)
+    divisor[filled] = reader.ragged(filled.astype(np.int64))
+    quotients = reader.ragged(counts)
+    divisors = np.repeat(divisor, counts)
+    if (divisor == 0).any() or (quotients > np.uint64(2**64 - 1) // np.maximum(divisors, 1)).any():
+        corrupt(reader.name, "times out of range")
+    return quotients * divisors
+
+
+def _running_ages(steps: UInt64Array, group_start: Int64Array, name: str) -> UInt64Array:
     """Sums of the steps of a group up to each element; refuses sums that do not fit."""
-    if (divisor == 0).any() or (steps > np.uint64(2**64 - 1) // np.maximum(divisor, 1)).any():
-        corrupt(name, "times out of range")
-    steps = steps * divisor
     running = np.append(np.uint64(0), np.cumsum(steps))  # may wrap; differences do not mind
     ages: UInt64Array = running[1:] - running[group_start]
     inner = group_start != np.arange(group_start.size)
@@ -324,6 +337,22 @@ class NumberCodec:
         if not np.isfinite(values).all() or ((values == 0) & np.signbit(values)).any():
             corrupt(reader.name, "a number that is not finite, or a negative zero")
         return values
+
+
+class AgeCodec:
+    """Ages in ticks, divided by what divides all of a record."""
+
+    dtype = np.uint64
+
+    def write(
+        self, values: NDArray[Any], levels: Int64Array, counts: Int64Array, writer: RecordWriter
+    ) -> None:
+        """The divisor of each record, then the quotients."""
+        _write_divided(values, counts, writer)
+
+    def read(self, levels: Int64Array, counts: Int64Array, reader: RecordReader) -> NDArray[Any]:
+        """The inverse."""
+        return _read_divided(counts, reader)
 
 
 class ItemCodec:
