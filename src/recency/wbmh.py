@@ -20,11 +20,9 @@ from recency.core.arrays import (
     offsets,
 )
 from recency.core.codec import RecordReader, RecordWriter, corrupt, zigzag
-from recency.core.fading import ages_of
 from recency.core.hashing import check_one, hash_items
 from recency.core.level_sample import (
     EXPONENT_ZERO,
-    NO_LEVEL,
     Columns,
     LevelSample,
     exponents,
@@ -41,7 +39,7 @@ from recency.estimate import Estimate
 from recency.event_sketch import DrawsCoins
 from recency.sum_wave import MOST_SUMMAND
 from recency.timeunit import UNITS, to_tick, to_ticks
-from recency.weighed import Triple, Weighed, share
+from recency.weighed import Triple, Weighed, by_value, share
 from recency.windowed import Time
 
 _SPREAD = 2.0
@@ -646,7 +644,7 @@ class _Aged:
     """The elements of all buckets at one time."""
 
     sample: LevelSample
-    newest: Int64Array  # the latest time there may be in each bucket
+    newest: Int64Array
     decay: Decay
     now: int
 
@@ -664,22 +662,7 @@ class _Aged:
         return elements.of(elements.values <= high)
 
     def _later_than(self, order: int) -> Weighed:
-        sample = self.sample
-        levels = sample.query_levels(np.full(self.newest.size, order))
-        is_exact = levels == NO_LEVEL
-        scales = np.where(is_exact, 0.0, np.ldexp(1.0, np.where(is_exact, 0, levels)))
-        lowest = group_of(np.arange(levels.size), levels)
-        rows = np.flatnonzero((sample.times > order) & (sample.groups >= lowest[sample.keys]))
-        weights, times = (column[rows] for column in sample.columns)
-        decays = self._decays(times)
-        shares = decays * np.maximum(weights, scales[sample.keys[rows]])
-        most = float(np.max(self._decays(self.newest) * scales, initial=0.0))
-        values = sample.times[rows].view(np.float64)
-        weighed = Weighed(values, weights, decays * weights, shares, most)
-        return weighed if decays.all() else weighed.of(decays > 0)
-
-    def _decays(self, times: Int64Array) -> FloatArray:
-        return self.decay.at(ages_of(times, np.array([self.now])))
+        return by_value(self.sample, order, self.newest, self.decay, self.now)
 
 
 def _order(value: float) -> int:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from recency.core.arrays import BoolArray, FloatArray, rounded_once
+from recency.core.arrays import BoolArray, FloatArray, Int64Array, rounded_once
 from recency.core.fading import DecayFunction, ages_of, before_the_end
-from recency.core.level_sample import NO_LEVEL, LevelSample
+from recency.core.level_sample import NO_LEVEL, LevelSample, group_of
 from recency.core.sizing import sum_interval
 from recency.errors import NoAnswerError
 
@@ -237,3 +237,28 @@ def by_expiry(
     shares = np.maximum(decayed, scale)
     most = 0.0 if is_over else scale
     return Weighed(values, weights, decayed, shares, most).of(decayed > 0)
+
+
+def by_value(
+    sample: LevelSample, order: int, newest: Int64Array, decay: DecayFunction, now: int
+) -> Weighed:
+    """Elements of buckets that are kept by value, those later in order than one.
+
+    Keys are buckets, in which the latest time there may be is ``newest``; each answers from its own
+    level (Cormode, Tirthapura & Xu 2009, *Correlated Aggregates*, Fig. 4). Elements that are not of
+    the sample are left out.
+    """
+    levels = sample.query_levels(np.full(newest.size, order))
+    is_exact = levels == NO_LEVEL
+    scales = np.where(is_exact, 0.0, np.ldexp(1.0, np.where(is_exact, 0, levels)))
+    lowest = group_of(np.arange(levels.size), levels)
+    keys = sample.keys
+    rows = np.flatnonzero((sample.times > order) & (sample.groups >= lowest[keys]))
+    weights, times = (column[rows] for column in sample.columns)
+    at = np.array([now], dtype=np.int64)
+    g = decay.at(ages_of(times, at))
+    most = float(np.max(decay.at(ages_of(newest, at)) * scales, initial=0.0))
+    values = sample.times[rows].view(np.float64)
+    shares = g * np.maximum(weights, scales[keys[rows]])
+    weighed = Weighed(values, weights, g * weights, shares, most)
+    return weighed if g.all() else weighed.of(g > 0)

@@ -17,6 +17,7 @@ from recency import (
     QuantileWave,
     RandomizedWave,
     SumWave,
+    WeightBasedMergingHistogram,
     merge_all,
 )
 from recency.core.codec import FORMAT_VERSION
@@ -179,6 +180,32 @@ STREAMS |= {
     "decayed-sliding": lambda: _decayed(SlidingWindow(5, scale=60)),
     "decayed-finite": lambda: _decayed(FiniteExponential(0.01, 0.05)),
     "decayed-undecayed": lambda: _decayed(NoDecay()),
+}
+
+
+def _correlated(decay, ids=True, **settings):
+    parts = []
+    for stream in range(2):
+        part = WeightBasedMergingHistogram(
+            decay, 0.3, max_value=500, stream=stream, **{"capacity": 9, "seed": 6, **settings}
+        )
+        part.update_many(
+            _values(2000) / 2,
+            at=_late(2000) * 50 - 7 * stream,
+            weight=_values(2000) / 4 % 20,
+            id=np.arange(2000) if ids else None,
+        )
+        parts.append(part)
+    return merge_all(parts)
+
+
+STREAMS |= {
+    "correlated-empty": lambda: WeightBasedMergingHistogram(Polynomial(1), capacity=9, unit="s"),
+    "correlated-ids": lambda: _correlated(Polynomial(1.5)),
+    "correlated-indices": lambda: _correlated(Polynomial(0.5, scale=60), ids=False, unit="ms"),
+    "correlated-narrow": lambda: _correlated(Polynomial(2, scale=100), spread=0.1),
+    "correlated-undecayed": lambda: _correlated(NoDecay()),
+    "correlated-finite": lambda: _correlated(FiniteExponential(0.001, 0.1), capacity=10_000),
 }
 
 

@@ -1,0 +1,273 @@
+"""Weight-based merging histograms: buckets, refusals, what is exact, clocks."""
+
+import re
+
+import numpy as np
+import pytest
+
+from recency import NoAnswerError, WeightBasedMergingHistogram, loads, merge_all
+from recency.decay import (
+    Chordal,
+    Custom,
+    Exponential,
+    FiniteExponential,
+    NoDecay,
+    PolyExponential,
+    Polynomial,
+    SlidingWindow,
+    SuperExponential,
+)
+from unit.test_merging import edges_by_hand, ticks_by_hand
+
+DECAY = Polynomial(1.5)
+
+
+def a_stream(size=5000, seed=1):
+    rng = np.random.default_rng(seed)
+    return {
+        "value": rng.integers(0, 1000, size),
+        "at": rng.permutation(size),
+        "weight": rng.integers(1, 100, size),
+        "id": np.arange(size),
+    }
+
+
+def exact_sum(stream, decay, threshold=0, now=None):
+    now = stream["at"].max() if now is None else now
+    chosen = stream["value"] >= threshold
+    return float((stream["weight"] * decay(now - stream["at"]))[chosen].sum())
+
+
+@pytest.mark.parametrize(
+    ("decay", "theorem"),
+    [
+        (SlidingWindow(10), "finite: .*Theorem 4.1.*DecayedSample"),
+        (Chordal(10), "finite: .*Theorem 4.1.*DecayedSample"),
+        (Custom(lambda x: (x < 5) / 2, kinds={"finite"}), "finite: .*Theorem 4.1"),
+        (Exponential(half_life=10), "exponential: .*Theorem 4.2.*DecayedSample.*FiniteExponential"),
+        (SuperExponential(1, 2), "super-exponential: .*Theorem 4.3.*DecayedSample"),
+        (PolyExponential(1, 2), "super-exponential: .*Theorem 4.3.*DecayedSample"),
+        (Custom(lambda x: 1 / (1 + x)), "does not say so"),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_decays_without_a_small_summary_are_refused_with_the_reason(decay, theorem):
+    with pytest.raises(ValueError, match="decay must be converging") as error:
+        WeightBasedMergingHistogram(decay)
+    assert re.search(theorem, str(error.value))
+    assert type(decay).__name__ in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"decay": None}, TypeError),
+        ({"decay": max}, TypeError),
+        ({"relative_error": 1}, ValueError),
+        ({"confidence": 0}, ValueError),
+        ({"max_value": -1}, ValueError),
+        ({"max_value": float("nan")}, ValueError),
+        ({"spread": 0}, ValueError),
+        ({"spread": "1"}, TypeError),
+        ({"capacity": 0}, ValueError),
+        ({"stream": -1}, ValueError),
+        ({"unit": "h"}, ValueError),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_refused(arguments, error):
+    with pytest.raises(error, match=next(iter(arguments))):
+        WeightBasedMergingHistogram(**{"decay": DECAY, **arguments})
+
+
+def test_questions_out_of_range_are_refused_and_change_nothing():
+    sketch = WeightBasedMergingHistogram(DECAY, max_value=100)
+    sketch.update_many([0, 100], at=[1, 50])
+    before = sketch.to_bytes()
+    for ask in (sketch.query, sketch.count, sketch.relative_frequency):
+        for bad in (-1, 100.5, float("nan"), float("inf")):
+            with pytest.raises(ValueError, match="must be"):
+                ask(bad)
+        with pytest.raises(TypeError):
+            ask("1")
+        with pytest.raises(ValueError, match="now must not be before the latest time seen"):
+            ask(1, now=49)
+    with pytest.raises(ValueError, match="lo must not be above hi"):
+        sketch.range_sum(5, 4)
+    with pytest.raises(ValueError, match=r"hi must be in \[0, 100\]"):
+        sketch.range_sum(5, 101)
+    with pytest.raises(ValueError, match="q must be"):
+        sketch.quantile(1.5)
+    with pytest.raises(ValueError, match="threshold must be"):
+        sketch.heavy_hitters(1.5)
+    with pytest.raises(ValueError, match=r"value must be in \[0, 100\], got 101"):
+        sketch.update(101, at=60)
+    assert sketch.to_bytes() == before
+    assert sketch.latest == 50
+
+
+def test_questions_about_nothing():
+    sketch = WeightBasedMergingHistogram(DECAY)
+    sketch.update(5, at=3, weight=0)
+    for nothing in (WeightBasedMergingHistogram(DECAY), sketch):
+        assert nothing.query(1).exact
+        assert float(nothing.query(1)) == float(nothing.count()) == 0
+        assert float(nothing.range_sum(0, 9)) == 0
+        assert nothing.heavy_hitters(0.1) == []
+        assert nothing.buckets == []
+        for ask in (lambda each: each.quantile(0.5), lambda each: each.relative_frequency(1)):
+            with pytest.raises(NoAnswerError):
+                ask(nothing)
+    assert sketch.latest == 3
+
+
+def test_everything_is_exact_while_nothing_was_discarded():
+    stream = a_stream(1000)
+    sketch = WeightBasedMergingHistogram(DECAY)
+    sketch.update_many(**stream)
+    weights = stream["weight"] * DECAY(999 - stream["at"])
+    values = stream["value"]
+    for threshold in (0, 1, 500, 998.5, 5000):
+        answer = sketch.query(threshold)
+        assert answer.exact
+        assert answer.value == pytest.approx(weights[values >= threshold].sum(), rel=1e-12)
+        count = DECAY(999 - stream["at"])[values >= threshold].sum()
+        assert float(sketch.count(threshold)) == pytest.approx(count, rel=1e-12)
+    inside = (values >= 100) & (values <= 200)
+    assert float(sketch.range_sum(100, 200)) == pytest.approx(weights[inside].sum(), rel=1e-12)
+    order = np.argsort(values, kind="stable")
+    running = np.cumsum(weights[order]) / weights.sum()
+    for q in (0.0, 0.01, 0.5, 0.9, 1.0):
+        assert float(sketch.quantile(q)) == values[order][np.searchsorted(running, q - 1e-12)]
+    heaviest, answer = sketch.heavy_hitters(0.05)[0]
+    sums = np.bincount(values, weights)
+    assert heaviest == sums.argmax()
+    assert answer.value == pytest.approx(sums.max(), rel=1e-12)
+    share = sketch.relative_frequency(heaviest)
+    assert float(share) == pytest.approx(sums.max() / sums.sum(), rel=1e-12)
+
+
+def test_equal_weights_make_counting_as_good_as_summing():
+    stream = a_stream()
+    stream["weight"] = 1
+    sketch = WeightBasedMergingHistogram(DECAY, capacity=50)
+    sketch.update_many(**stream)
+    for threshold in (0, 500, 990):
+        assert sketch.count(threshold) == sketch.query(threshold)
+    assert not sketch.query().exact
+
+
+@pytest.mark.parametrize("spread", [0.3, 2.0])
+def test_buckets_are_those_of_the_paper_tick_by_tick(spread):
+    edges = edges_by_hand(DECAY, spread, 600)
+    sketch = WeightBasedMergingHistogram(DECAY, spread=spread, capacity=3)
+    for tick, buckets in ticks_by_hand(edges, 0, 600):
+        sketch.update(tick % 7, at=tick)
+        if tick % 37 == 0:
+            assert sketch.buckets == [(first, min(last, tick)) for first, last in buckets]
+
+
+def test_idle_time_costs_nothing_and_times_may_be_microseconds():
+    """Five years in a step, at a microsecond each; at most 2β + 2 buckets."""
+    hour = 3_600_000_000
+    decay = Polynomial(1.5, scale=hour)
+    sketch = WeightBasedMergingHistogram(decay, 0.1, unit="us")
+    rng = np.random.default_rng(3)
+    start = 1_500_000_000_000_000
+    times = [start + rng.integers(0, 100 * hour, 20_000)]
+    times.append(start + 24 * 365 * 5 * hour + rng.integers(0, 100 * hour, 20_000))
+    values = rng.integers(0, 100, 20_000)
+    for part in times:
+        sketch.update_many(values, at=part)
+    now = int(times[1].max())
+    ages = now - np.concatenate(times)
+    beta = np.ceil(np.log(1 / decay(int(ages.max()))) / np.log(1 + sketch.config.spread))
+    assert len(sketch.buckets) <= 2 * beta + 2
+    truth = float(decay(ages)[np.tile(values, 2) >= 90].sum())
+    answer = sketch.query(90)
+    assert abs(float(answer) - truth) <= 0.1 * truth
+    assert answer.lower <= truth <= answer.upper
+
+
+def test_without_decay_there_is_one_bucket():
+    sketch = WeightBasedMergingHistogram(NoDecay(), capacity=20)
+    stream = a_stream()
+    sketch.update_many(**{**stream, "at": stream["at"] - 2500})
+    assert len(sketch.buckets) == 1
+    answer = sketch.query(now=10**15)
+    assert answer.lower <= stream["weight"].sum() <= answer.upper
+
+
+def test_merging_different_clocks_is_one_pass_with_coins_by_id():
+    stream = a_stream(20_000)
+    early = stream["at"] < 3000
+    parts = []
+    for chosen in (early, ~early):
+        part = WeightBasedMergingHistogram(DECAY, capacity=20)
+        part.update_many(**{name: column[chosen] for name, column in stream.items()})
+        parts.append(part)
+    whole = WeightBasedMergingHistogram(DECAY, capacity=20)
+    whole.update_many(**stream)
+    assert merge_all(parts) == merge_all(parts[::-1]) == whole
+    assert len(whole.buckets) < len(parts[0].buckets) + len(parts[1].buckets)
+    assert loads(whole.to_bytes()) == whole
+
+
+def test_a_level_of_one_value_is_forgotten_together():
+    """No element of the bucket may be left, but what was there is not forgotten."""
+    sketch = WeightBasedMergingHistogram(DECAY, capacity=1, seed=4)
+    sketch.update_many([5] * 64, at=0)
+    assert len(sketch.buckets) == 1
+    assert loads(sketch.to_bytes()) == sketch
+    assert float(sketch.query(6)) == 0
+    assert sketch.query(6).exact
+    assert sketch.query(5).upper >= 64 * (1 - 1e-12)
+
+
+class TestFiniteExponential:
+    DECAY = FiniteExponential(rate=0.1, floor=0.1)  # ages 0 to 33
+
+    def test_what_still_counts_is_kept_exactly(self):
+        sketch = WeightBasedMergingHistogram(self.DECAY)
+        stream = a_stream()
+        sketch.update_many(**stream)
+        for threshold in (0, 500):
+            for now in (None, 5000, 5020, 6000):
+                truth = exact_sum(stream, self.DECAY, threshold, now)
+                answer = sketch.query(threshold, now)
+                assert answer.exact
+                assert answer.value == pytest.approx(truth, rel=1e-12, abs=0)
+        assert sketch.guarantee == 0
+        assert sketch.nbytes < 1000  # 34 elements
+
+    def test_more_than_the_capacity_is_refused_and_changes_nothing(self):
+        sketch = WeightBasedMergingHistogram(self.DECAY, capacity=10)
+        sketch.update_many(range(8), at=range(8))
+        sketch.update(8, at=8)
+        before = sketch.to_bytes()
+        with pytest.raises(ValueError, match="there would be 11, and capacity is 10"):
+            sketch.update_many([1, 2], at=[9, 10])
+        assert sketch.to_bytes() == before
+        sketch.update(1, at=9)
+        full = sketch.to_bytes()
+        with pytest.raises(ValueError, match="there would be 11"):
+            sketch.update(1, at=10)
+        with pytest.raises(ValueError, match="there would be 11"):
+            sketch.update(1, at=5)
+        assert (sketch.to_bytes(), sketch.latest) == (full, 9)
+        sketch.update(1, at=10, weight=0)  # what does not count needs no room
+        sketch.update(1, at=-30)  # nor what counts no longer
+        other = WeightBasedMergingHistogram(self.DECAY, capacity=10)
+        other.update(3, at=12)
+        mine, theirs = sketch.to_bytes(), other.to_bytes()
+        for refused in (lambda: sketch.merge(other), lambda: merge_all([other, sketch])):
+            with pytest.raises(ValueError, match="there would be 11, and capacity is 10"):
+                refused()
+            assert (sketch.to_bytes(), other.to_bytes()) == (mine, theirs)
+        sketch.update_many([7] * 9, at=100)  # all others are gone
+        assert float(sketch.count()) == 9
+
+    def test_a_large_batch_of_which_little_counts_is_taken(self):
+        sketch = WeightBasedMergingHistogram(self.DECAY, capacity=100)
+        sketch.update_many(1, at=np.arange(1_000_000))
+        assert float(sketch.query()) == pytest.approx(self.DECAY(np.arange(34)).sum())
