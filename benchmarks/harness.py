@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
+DOCS = Path(__file__).parent.parent / "docs"
 
 
 def seconds(run: Callable[[], object], repeat: int = 5) -> float:
@@ -20,6 +21,16 @@ def seconds(run: Callable[[], object], repeat: int = 5) -> float:
         run()
         best = min(best, time.perf_counter() - start)
     return best
+
+
+def write_table(name: str, columns: list[str], rows: list[tuple]) -> None:
+    """Print a table, and write it to ``results/<name>.tsv``."""
+    lines = ["\t".join(columns)]
+    lines += [
+        "\t".join(f"{x:.4g}" if isinstance(x, float) else str(x) for x in row) for row in rows
+    ]
+    (RESULTS / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    print(f"\n{name}", *lines, sep="\n")
 
 
 class Report:

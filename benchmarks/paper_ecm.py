@@ -7,16 +7,14 @@ airlines as servers). Tables go to ``results/paper_ecm_*.tsv``, pictures to ``..
 
 import sys
 import time
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 
+from harness import DOCS, write_table
 from recency import EcmSketch, merge_all
 from recency.demo import load_flights
 
-RESULTS = Path(__file__).parent / "results"
-DOCS = Path(__file__).parent.parent / "docs"
 ERRORS = (0.05, 0.1, 0.15, 0.2, 0.25)
 CONFIDENCE = 0.9  # δ = 0.1
 WINDOW = 10**6  # seconds
@@ -130,16 +128,6 @@ def up_a_binary_tree(sketches):
     return sketches[0], sent
 
 
-def write(name, columns, rows):
-    path = RESULTS / f"paper_ecm_{name}.tsv"
-    lines = ["\t".join(columns)]
-    for row in rows:
-        lines.append("\t".join(f"{x:.4g}" if isinstance(x, float) else str(x) for x in row))
-    path.write_text("\n".join(lines) + "\n")
-    print(f"\n{name}")
-    print("\n".join(lines))
-
-
 def centralized(traces):
     """Figure 4: error against memory."""
     rows = []
@@ -155,7 +143,7 @@ def centralized(traces):
                     size = sketch.nbytes
                     rows.append((trace.name, question, name, error, size, average, largest))
     columns = ["trace", "question", "sketch", "ε", "bytes", "average error", "largest error"]
-    write("figure4", columns, rows)
+    write_table("paper_ecm_figure4", columns, rows)
     return rows
 
 
@@ -172,7 +160,7 @@ def update_rates(traces):
                 best = max(best, trace.items.size / (time.perf_counter() - start))
             rates.append(int(best))
         rows.append((trace.name, *rates))
-    write("table3", ["trace", *NAMES.values()], rows)
+    write_table("paper_ecm_table3", ["trace", *NAMES.values()], rows)
     return rows
 
 
@@ -191,7 +179,7 @@ def distributed(traces):
                 what = (trace.name, question, name, error)
                 rows.append((*what, alone[0], merged[0], ratio, merged[1], sent))
     columns = ["trace", "question", "sketch", "ε", "centralized", "distributed", "ratio"]
-    write("table4", [*columns, "largest distributed", "bytes sent"], rows)
+    write_table("paper_ecm_table4", [*columns, "largest distributed", "bytes sent"], rows)
     return rows
 
 
@@ -206,7 +194,7 @@ def network_sizes(traces):
                 average, largest = QUESTIONS[question][1](root, trace)
                 rows.append((trace.name, question, servers, sent, average, largest, root.guarantee))
     columns = ["trace", "question", "servers", "bytes sent", "average error", "largest error"]
-    write("figure6", [*columns, "guarantee"], rows)
+    write_table("paper_ecm_figure6", [*columns, "guarantee"], rows)
     return rows
 
 
@@ -274,7 +262,7 @@ def claims(figure4, table4):
         rows.append((f"bytes of ECM-RW / ECM-EH, {trace}, at least", least, "≥ 10", least >= 10))
         rows.append((f"the same, at ε = 0.25, {trace}", samples[-1], "≥ 10", samples[-1] >= 10))
         rows.append((f"bytes of ECM-DW / ECM-EH, {trace}, on average", mean, "about 2", mean > 1.5))
-    write("claims", ["claim", "measured", "paper", "holds"], rows)
+    write_table("paper_ecm_claims", ["claim", "measured", "paper", "holds"], rows)
 
 
 def main():

@@ -35,6 +35,7 @@ from recency import (
     RandomizedWave,
     Sketch,
     SumWave,
+    WeightBasedMergingHistogram,
     loads,
 )
 from recency.core.arrays import Int64Array
@@ -63,6 +64,7 @@ class Flights:
     carrier: NDArray[np.str_]
     tail_number: NDArray[np.str_]
     miles: Int64Array
+    departure_delay: Int64Array  # minutes
     arrival_delay: NDArray[np.float64]  # minutes; NaN where the flight was diverted
 
     def where(self, rows: NDArray[Any]) -> "Flights":
@@ -110,6 +112,7 @@ def load_flights() -> Flights:
         np.array([row["carrier"] for row in flown]),
         np.array([row["tailnum"] for row in flown]),
         np.array([int(row["distance"]) for row in flown]),
+        np.array([int(row["dep_delay"]) for row in flown]),
         np.array([float(row["arr_delay"].replace("NA", "nan")) for row in flown]),
     )
     return flights.where(np.argsort(flights.departed, kind="stable"))
@@ -130,6 +133,7 @@ def frame(spark: SparkSession, flights: Flights) -> DataFrame:
             "carrier": shuffled.carrier,
             "tail_number": shuffled.tail_number,
             "miles": shuffled.miles,
+            "departure_delay": shuffled.departure_delay,
             "arrival_delay": pa.array(shuffled.arrival_delay, mask=~landed),
         }
     )
@@ -294,6 +298,32 @@ def fading_miles(rows: DataFrame, flights: Flights, path: Path) -> list[Answer]:
     ]
 
 
+def delays_of_late_flights(rows: DataFrame, flights: Flights) -> list[Answer]:
+    """How late do flights arrive that depart τ minutes late, τ chosen when asked?
+
+    A mean is a correlated sum over a correlated count. Weights must not be negative, so an hour and
+    a half, which no flight made up for, is added to each delay and taken off the mean.
+    """
+    most_early = 90
+    prototype = WeightBasedMergingHistogram(Polynomial(1, scale=DAY), unit="s")
+    landed = rows.where("departure_delay >= 0").dropna(subset="arrival_delay")
+    named = {"at": "departed", "value": "departure_delay"}
+    sketches = sketch_many(
+        landed.withColumn("minutes", F.col("arrival_delay") + most_early),
+        {"sum": on(prototype, **named, weight="minutes"), "count": on(prototype, **named)},
+    )
+    known = flights.where((flights.departure_delay >= 0) & ~np.isnan(flights.arrival_delay))
+    decayed = prototype.config.decay(int(known.departed[-1]) - known.departed)
+    answers = []
+    for threshold in (0, 15, 30, 60):
+        late = known.departure_delay >= threshold
+        exact = float((decayed * known.arrival_delay)[late].sum() / decayed[late].sum())
+        mean = sketches["sum"].query(threshold) / sketches["count"].query(threshold)
+        question = f"minutes late on arrival, mean, if ≥ {threshold} on departure"
+        answers.append(Answer(question, exact, mean + -most_early, sketches["sum"]))
+    return answers
+
+
 def _picture_of_decays(answers: Sequence[Answer], path: Path) -> None:
     """What each decay makes of an age, and what one sketch makes of each decay."""
     from matplotlib.figure import Figure
@@ -418,13 +448,16 @@ def show(spark: SparkSession, flights: Flights, folder: Path) -> list[Answer]:
     print("\nWhere older flights count less, by one DecayedSample, the decay chosen when asked:\n")
     fading = fading_miles(rows, flights, folder / "decays.png")
     print(table(fading))
+    print("\nFlights that departed late, counting 1 / (1 + days), by WeightBasedMergingHistogram:\n")
+    late = delays_of_late_flights(rows, flights)
+    print(table(late))
     print("\nOf a table with a sketch for each airport and day, rolled up by merge_df:\n")
     stored = a_table_of_days(rows, flights, folder)
     print(table(stored))
     path = folder / "flights.png"
     picture(rows, flights, path)
     print(f"\nIntervals are certain, or at confidence 0.95. Pictures: {folder}/*.png")
-    return whole + routes + heavy + asked + fading + stored
+    return whole + routes + heavy + asked + fading + late + stored
 
 
 if __name__ == "__main__":

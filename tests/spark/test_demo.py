@@ -4,7 +4,7 @@ from recency import demo
 def test_the_demo_prints_answers_whose_intervals_hold(spark, tmp_path, capsys):
     """The data, the seeds and the partitions are fixed: so are the answers, and all hold."""
     answers = demo.show(spark, demo.load_flights(), tmp_path)
-    assert len(answers) == 4 * 6 + 1 + 8 + 6 + 3 + 10 + 4 * 4
+    assert len(answers) == 4 * 6 + 1 + 8 + 6 + 3 + 10 + 4 + 4 * 4
     for answer in answers:
         assert answer.estimate.lower <= answer.exact <= answer.estimate.upper, answer
     printed = capsys.readouterr().out

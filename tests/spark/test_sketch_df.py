@@ -15,11 +15,12 @@ from recency import (
     QuantileWave,
     RandomizedWave,
     SumWave,
+    WeightBasedMergingHistogram,
     loads,
     merge_all,
 )
 from recency import sketch as sketch_module
-from recency.decay import Exponential
+from recency.decay import Exponential, Polynomial
 from recency.spark import api, merge_df, sketch_df
 from recency.spark.build import Limits
 
@@ -71,6 +72,10 @@ EXACT = {
     "fading": (
         DecayedSample(capacity=20, decay=Exponential(half_life=300), copies=3),
         {"at": "at", "weight": "amount", "id": "user"},
+    ),
+    "correlated": (
+        WeightBasedMergingHistogram(Polynomial(1.5, scale=50), capacity=20),
+        {"at": "at", "value": "amount", "weight": "amount", "id": "event"},
     ),
     "nth": (NthRecentWave(window=1500), {"at": "at"}),
     "defined in a test": (TallySketch(scale=3), {"at": "at", "value": "amount"}),
