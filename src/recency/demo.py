@@ -448,7 +448,9 @@ def show(spark: SparkSession, flights: Flights, folder: Path) -> list[Answer]:
     print("\nWhere older flights count less, by one DecayedSample, the decay chosen when asked:\n")
     fading = fading_miles(rows, flights, folder / "decays.png")
     print(table(fading))
-    print("\nFlights that departed late, counting 1 / (1 + days), by WeightBasedMergingHistogram:\n")
+    print(
+        "\nFlights that departed late, counting 1 / (1 + days), by WeightBasedMergingHistogram:\n"
+    )
     late = delays_of_late_flights(rows, flights)
     print(table(late))
     print("\nOf a table with a sketch for each airport and day, rolled up by merge_df:\n")
