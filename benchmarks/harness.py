@@ -33,6 +33,17 @@ def write_table(name: str, columns: list[str], rows: list[tuple]) -> None:
     print(f"\n{name}", *lines, sep="\n")
 
 
+def save(figure, name: str) -> None:
+    """A picture for the docs; logarithmic axes have labels at powers of ten alone."""
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            if axis.get_scale() == "log" and high > 10 * low:
+                axis.set_minor_formatter(lambda value, place: "")
+    figure.tight_layout()
+    figure.savefig(DOCS / f"{name}.png", dpi=90)
+
+
 class Report:
     """Prints one line per figure and writes them all to ``results/<name>.tsv``."""
 

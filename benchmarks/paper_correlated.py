@@ -11,7 +11,7 @@ import time
 import matplotlib.pyplot as plt
 import numpy as np
 
-from harness import DOCS, write_table
+from harness import save, write_table
 from recency import DecayedSample, WeightBasedMergingHistogram
 from recency.core.sizing import capacity_for_count
 from recency.decay import Polynomial, SlidingWindow
@@ -168,8 +168,7 @@ def pictures(figure8, figure9, rows):
     axes[1].legend(fontsize=7)
     axes[2].set(xscale="log", xlabel="nodes", ylabel="M elements per second", ylim=0)
     axes[2].legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(DOCS / "paper_correlated_additive.png", dpi=90)
+    save(figure, "paper_correlated_additive")
     figure, axes = plt.subplots(1, 2, figsize=(11, 4))
     for name, colour in (("worldcup-like", "C0"), ("synthetic", "C1")):
         for how, style in (("ours", "o-"), ("paper's split", "^:")):
@@ -183,20 +182,19 @@ def pictures(figure8, figure9, rows):
     axes[0].set(xscale="log", yscale="log", xlabel="nodes", ylabel="largest relative error")
     axes[1].set(xscale="log", xlabel="nodes", ylabel="M elements per second", ylim=0)
     axes[0].legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(DOCS / "paper_correlated_relative.png", dpi=90)
+    save(figure, "paper_correlated_relative")
     figure, axis = plt.subplots(figsize=(6.5, 4))
     for name, style in (("DecayedSample", "C1s--"), ("WeightBasedMergingHistogram", "C0o-")):
         chosen = [row for row in rows if row[0] == name]
         size = chosen[0][1]
-        axis.plot([r[2] for r in chosen], [r[3] for r in chosen], style,
+        # Less than a thousandth, or none at all, is shown as that.
+        axis.plot([r[2] for r in chosen], [max(r[3], 1e-3) for r in chosen], style,
                   label=f"{name}, {size / 1e3:,.0f} KB")  # fmt: skip
     axis.axhline(0.1, color="k", linestyle=":", label="ε = 0.1")
     axis.set(xscale="log", yscale="log", xlabel="share of the sum that is above τ")
     axis.set(ylabel="error of that part, relative to itself", title="decay 1/(1 + hours)^1.5")
     axis.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(DOCS / "correlated.png", dpi=90)
+    save(figure, "correlated")
 
 
 def claims(figure8, figure9):

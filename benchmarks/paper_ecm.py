@@ -11,7 +11,7 @@ import time
 import matplotlib.pyplot as plt
 import numpy as np
 
-from harness import DOCS, write_table
+from harness import save, write_table
 from recency import EcmSketch, merge_all
 from recency.demo import load_flights
 
@@ -216,8 +216,7 @@ def pictures(traces, figure4, table4, figure6):
             axis.set(xscale="log", yscale="log", title=f"{trace.name}, {question}")
             axis.set(xlabel="KB", ylabel="error / total")
     axes[0][0].legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(DOCS / "paper_ecm_memory.png", dpi=90)
+    save(figure, "paper_ecm_memory")
     figure, axes = plt.subplots(1, 3, figsize=(14, 4))
     for trace, colour in zip(traces, ("C0", "C1"), strict=True):
         for question, style in (("point", "o-"), ("self-join", "s--")):
@@ -232,8 +231,7 @@ def pictures(traces, figure4, table4, figure6):
     axes[1].set(xlabel="servers", ylabel="average error", xscale="log", title="ε = 0.1", ylim=0)
     axes[2].set(xlabel="servers", ylabel="MB sent", xscale="log", yscale="log", title="ε = 0.1")
     axes[0].legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(DOCS / "paper_ecm_network.png", dpi=90)
+    save(figure, "paper_ecm_network")
 
 
 def claims(figure4, table4):
