@@ -778,7 +778,7 @@ def _decayed_cases():
     columns = {"value": st.integers(-3, 9) | st.floats(-2, 2), "weight": weights}
     ids = st.integers(0, 5) | st.text(max_size=2) | st.binary(max_size=2)
 
-    def exact(default):
+    def exact(default, is_whole):
         def decayed_sum(events, question):
             if not events:
                 return 0.0
@@ -790,7 +790,8 @@ def _decayed_cases():
                 for id in [event.get("id")]
             }
             ages = np.array([now - at for *_, at in elements])
-            return math.fsum(np.array([float(w) for *_, w, _ in elements]) * decay(ages))
+            decayed = np.array([float(w) for *_, w, _ in elements]) * decay(ages)
+            return math.fsum(np.floor(decayed) if is_whole else decayed)
 
         return decayed_sum
 
@@ -833,6 +834,12 @@ def _decayed_cases():
         ("update", {"value": 1}, TypeError),
         *_with({"value": 1}, _BAD_SAMPLE_TIMES),
     ]
+    bad_ranges = [
+        *[("update", {"at": 1, "weight": each}, TypeError) for each in (2.5, 2.0, None)],
+        ("update", {"at": 1, "weight": 2**20 + 1}, ValueError),
+        ("update_many", {"at": [1, 2], "weight": [1, 2.5]}, TypeError),
+        ("update_many", {"at": [1, 2], "weight": [1, 2**20 + 1]}, ValueError),
+    ]
     settings = {"relative_error": 0.31, "confidence": 0.9, "seed": 1, "unit": "s"}
     chosen = [
         SlidingWindow(60),
@@ -841,18 +848,23 @@ def _decayed_cases():
         Custom(lambda x: (x < 50) / (1 + x), kinds={"finite"}),
     ]
 
-    def case(name, decay, decays, default, window, copies=1, **more):
+    whole = {**columns, "weight": st.integers(0, 60) | st.sampled_from([1, 1000, 2**20])}
+
+    def case(name, decay, decays, default, window, copies=1, sampler="uniform", **more):
         def make(**other):
             usual = {"relative_error": 0.3, "capacity": 3, "decay": decay, "window": window}
-            usual["copies"] = copies
+            usual |= {"copies": copies, "sampler": sampler}
             return DecayedSample(**{**usual, **other})
 
+        has_ranges = sampler == "range"
+        more["varied"]["sampler"] = "uniform" if has_ranges else "range"
+        event = whole if has_ranges else columns
         return SketchCase(
             name=f"DecayedSample-{name}",
             make=make,
-            events=_any_order(**columns, id=ids) | _any_order(**columns),
+            events=_any_order(**event, id=ids) | _any_order(**event),
             questions=questions(decays),
-            exact=exact(default),
+            exact=exact(default, is_whole=has_ranges and decay is not None),
             stream=_sample_stream(
                 lambda rng, size: {
                     "value": rng.integers(0, 100, size),
@@ -860,7 +872,7 @@ def _decayed_cases():
                 },
                 id=np.arange,
             ),
-            bad_updates=bad,
+            bad_updates=[*bad, *bad_ranges] if has_ranges else bad,
             ignores_duplicates=True,
             examples=30,
             exceptions={
@@ -874,18 +886,18 @@ def _decayed_cases():
             },
         )
 
-    fixed = {"sampler": "there is one"}
     ends = Chordal(50)
-    yield case(
-        "chosen",
-        None,
-        chosen,
-        SlidingWindow(60),
-        60,
-        varied={"capacity": 9, "copies": 3, "window": 61, "decay": ends},
-        fixed=fixed,
-        most_bytes=2000,
-    )
+    for name, sampler in [("chosen", "uniform"), ("range-chosen", "range")]:
+        yield case(
+            name,
+            None,
+            chosen,
+            SlidingWindow(60),
+            60,
+            sampler=sampler,
+            varied={"capacity": 9, "copies": 3, "window": 61, "decay": ends},
+            most_bytes=2000,
+        )
     yield case(
         "copies",
         None,
@@ -894,28 +906,31 @@ def _decayed_cases():
         None,
         copies=3,
         varied={"capacity": 9, "copies": 5, "window": 60, "decay": ends},
-        fixed=fixed,
         mutations=1500,
     )
-    for decay in [
-        Exponential(half_life=7),
-        Polynomial(1, scale=5),
-        ends,
-        PolyExponential(1, 2, scale=4),
+    endless = {"window": "the decay goes on forever"}
+    for decay, sampler in [
+        (Exponential(half_life=7), "uniform"),
+        (Polynomial(1, scale=5), "uniform"),
+        (ends, "uniform"),
+        (PolyExponential(1, 2, scale=4), "uniform"),
+        (Exponential(half_life=7), "range"),
+        (ends, "range"),
     ]:
         yield case(
-            type(decay).__name__,
+            ("" if sampler == "uniform" else "range-") + type(decay).__name__,
             decay,
             [],
             decay,
             None,
+            sampler=sampler,
             varied={
                 "capacity": 9,
                 "copies": 3,
                 "decay": SlidingWindow(50),
                 **({"window": 60} if decay is ends else {}),
             },
-            fixed=fixed if decay is ends else {**fixed, "window": "the decay goes on forever"},
+            fixed={} if decay is ends else endless,
             mutations=1500,
             most_bytes=20_000,
         )

@@ -13,16 +13,17 @@ from recency.column import Column, SketchColumn
 from recency.core import validate
 from recency.core.arrays import BoolArray, FloatArray, Int64Array, UInt64Array
 from recency.core.codec import corrupt
-from recency.core.fading import LEVELS_BELOW, Fading, before_the_end, stored_once
+from recency.core.fading import LEVELS_BELOW, Fading, RangeFading, before_the_end, stored_once
 from recency.core.hashing import check_one, hash_chain, hash_items, xxh64
 from recency.core.level_sample import (
     EXPONENT_ZERO,
     Columns,
     LevelSample,
     exponents,
-    levels_of_weights,
 )
+from recency.core.range_sampling import MOST_TERMS
 from recency.core.sample_states import CoinCodec, ColumnCodec, NumberCodec, SampleStates
+from recency.core.samplers import LIMITS, SAMPLERS
 from recency.core.sizing import capacity_for_count, doubt_per_copy, kept_relative_error
 from recency.decay import Decay, NoDecay, SlidingWindow
 from recency.errors import NoAnswerError
@@ -87,7 +88,9 @@ class DecayedSample(SampleSketch):
         The largest age that matters, in ticks or as a duration (with ``unit``): decays must end
         before. None for no bound.
     sampler
-        ``"uniform"``.
+        ``"uniform"``, or ``"range"``, the paper's own: weights are integers up to 2²⁰, and a decay
+        given here is rounded down to whole weights, ⌊weight · decay⌋. It is slower and its errors
+        are a little larger; it is there to compare.
     copies
         Odd number of independent samples, of which the median answers (§3.4); each may then be
         smaller.
@@ -130,7 +133,7 @@ class DecayedSample(SampleSketch):
         confidence: float = 0.95,
         decay: Decay | None = None,
         window: Duration | None = None,
-        sampler: Literal["uniform"] = "uniform",
+        sampler: Literal["uniform", "range"] = "uniform",
         copies: int = 1,
         *,
         capacity: int | None = None,
@@ -138,7 +141,7 @@ class DecayedSample(SampleSketch):
         unit: Literal["s", "ms", "us"] | None = None,
     ) -> None:
         validate.one_of(unit, "unit", UNITS)
-        validate.one_of(sampler, "sampler", ("uniform",))
+        validate.one_of(sampler, "sampler", tuple(SAMPLERS))
         error = validate.fraction(relative_error, "relative_error")
         sure = validate.confidence(confidence)
         width = None if window is None else to_duration(window, unit)
@@ -164,6 +167,8 @@ class DecayedSample(SampleSketch):
 
     def _start(self) -> None:
         self._looks_ahead = self.config.decay is not None
+        self._sampler = SAMPLERS[self.config.sampler]
+        self._has_ranges = self.config.sampler == "range"
         self._block = 4096 if self._looks_ahead else 1 << 13  # times the number of levels
         self._least, self._largest = 0, 0  # exponents of weights
         super()._start()
@@ -183,7 +188,11 @@ class DecayedSample(SampleSketch):
     def update(self, value: float = 0, *, at: Time, weight: float = 1, id: Any = None) -> None:
         """See an element; ``weight`` ≥ 0, ``id`` int, str or bytes."""
         number = validate.number(value, "value")
-        heavy = validate.number(weight, "weight", 0, MOST_SUMMAND)
+        heavy = (
+            float(validate.integer(weight, "weight", 0, MOST_TERMS))
+            if self._has_ranges
+            else validate.number(weight, "weight", 0, MOST_SUMMAND)
+        )
         if id is not None:
             check_one(id, "id")
         tick = to_tick(at, self.config.unit)
@@ -206,7 +215,11 @@ class DecayedSample(SampleSketch):
     ) -> tuple[FloatArray, Int64Array, FloatArray, UInt64Array]:
         """Values, times, weights and hashes of ids, one for each row."""
         values = validate.numbers(value, "value")
-        weights = validate.numbers(weight, "weight", 0, MOST_SUMMAND)
+        weights = (
+            validate.integers(weight, "weight", 0, MOST_TERMS).astype(np.float64)
+            if self._has_ranges
+            else validate.numbers(weight, "weight", 0, MOST_SUMMAND)
+        )
         ticks = to_ticks(at, self.config.unit)
         columns: dict[str, NDArray[Any]] = {"value": values, "weight": weights, "at": ticks}
         ids = self._hashed_ids(id, columns)
@@ -257,13 +270,12 @@ class DecayedSample(SampleSketch):
             self._buffer(np.array(values) + 0.0, np.array(ticks), np.array(weights) + 0.0, hashes)
 
     def _levels(self, columns: Sequence[Int64Array]) -> Int64Array:
-        return levels_of_weights(columns[3].view(np.float64), columns[0].view(np.uint64))
+        return self._sampler.levels(columns[3].view(np.float64), _coins(columns[0]))
 
     def _further(self, columns: Sequence[Int64Array], levels: Int64Array) -> Columns:
         # The coin, of which levels are made, is identity enough.
         hashes, _, values, weights = columns
-        coins = hashes.view(np.uint64) >> np.uint64(11)
-        return coins, values.view(np.float64), weights.view(np.float64)
+        return _coins(hashes), values.view(np.float64), weights.view(np.float64)
 
     def _elements(
         self, rows: Sequence[Int64Array], cutoff: Int64Array, key: int = 0
@@ -293,6 +305,8 @@ class DecayedSample(SampleSketch):
         decay, latest = self.config.decay, self._latest
         assert decay is not None
         assert latest is not None
+        if self._has_ranges:
+            return RangeFading(decay, 0, before_the_end(latest))
         bottom = self._largest - EXPONENT_ZERO - LEVELS_BELOW
         return Fading(decay, bottom, before_the_end(latest))
 
@@ -340,7 +354,7 @@ class DecayedSample(SampleSketch):
         return min((each for each in least if each), default=0), max(largest)
 
     def _stored(self) -> LevelSample:
-        return stored_once(self._sample) if self._looks_ahead else self._sample
+        return stored_once(self._sample, self._sampler) if self._looks_ahead else self._sample
 
     def _restore(self, sample: LevelSample) -> None:
         if self._looks_ahead and self._latest is not None:
@@ -358,7 +372,13 @@ class DecayedSample(SampleSketch):
         copies = prototype.config.copies
         if (weights <= 0).any() or (weights > MOST_SUMMAND).any():
             return "a weight out of range"
-        if (levels_of_weights(weights, coins << np.uint64(11)) != sample.levels).any():
+        if prototype._has_ranges:
+            if ((weights > MOST_TERMS) | (weights % 1 != 0)).any():
+                return "a weight that has no range"
+            # Nothing is above the last level, so it can do without an edge.
+            if ((sample.edge_levels < 0) | (sample.edge_levels >= LIMITS.size - 1)).any():
+                return "a level that ranges do not have"
+        if (prototype._sampler.levels(weights, coins) != sample.levels).any():
             return "an element at a level that is not its own"
         least, largest = states.extra
         found, owners = exponents(weights), sample.keys // copies
@@ -375,7 +395,7 @@ class DecayedSample(SampleSketch):
             return "weights where nothing was seen"
         if prototype._looks_ahead:
             bottom = largest[edge_owners] - EXPONENT_ZERO - LEVELS_BELOW
-            if (sample.edge_levels < bottom).any():
+            if not prototype._has_ranges and (sample.edge_levels < bottom).any():
                 return "a level below the lowest"
             if (sample.edges <= states.latest[edge_owners]).any():
                 return "an edge that has expired"
@@ -551,8 +571,9 @@ class DecayedSample(SampleSketch):
         ]
         if self._looks_ahead:
             bottom = self._fading().bottom
-            return [by_expiry(each, decay, tick, self._latest, bottom) for each in samples]
-        return [by_time(each, decay, tick) for each in samples]
+            when = (tick, self._latest, bottom)
+            return [by_expiry(each, self._sampler, decay, *when) for each in samples]
+        return [by_time(each, self._sampler, decay, tick) for each in samples]
 
     def _chosen(self, decay: Decay | None) -> Decay:
         config = self.config
@@ -581,6 +602,10 @@ def _check_decay(decay: object, window: int | None) -> None:
         raise TypeError(f"decay must be a Decay, got {type(decay).__name__}; see recency.decay")
     if window is not None and (decay.reach is None or decay.reach > window):
         raise ValueError(f"decay must not reach beyond the window of {window} ticks, got {decay}")
+
+
+def _coins(hashes: Int64Array) -> UInt64Array:
+    return hashes.view(np.uint64) >> np.uint64(11)
 
 
 def _total_of(value: float, each: Weighed, sure: float) -> Triple:

@@ -13,6 +13,7 @@ import numpy as np
 from recency.core.arrays import BoolArray, FloatArray, Int64Array, rounded_once
 from recency.core.fading import DecayFunction, ages_of, before_the_end
 from recency.core.level_sample import NO_LEVEL, LevelSample, group_of
+from recency.core.samplers import Sampler
 from recency.core.sizing import sum_interval
 from recency.errors import NoAnswerError
 
@@ -30,7 +31,8 @@ class Weighed:
     weights: FloatArray
     decayed: FloatArray  # what each weighs now
     shares: FloatArray  # what each stands for; 0 for those that are not of the sample
-    most: float  # the largest share of an element that is not present; 0 if there is none
+    units: FloatArray  # of what each stands for that many, a random number; 0 where it is certain
+    most: float  # the largest unit of an element that is not present; 0 if there is none
 
     def of(self, matches: BoolArray) -> "Weighed":
         """Some of the elements."""
@@ -40,6 +42,7 @@ class Weighed:
             weights=self.weights[matches],
             decayed=self.decayed[matches],
             shares=self.shares[matches],
+            units=self.units[matches],
         )
 
     def counted(self, least_weight: float) -> "Weighed":
@@ -49,17 +52,18 @@ class Weighed:
                 self,
                 decayed=self.decayed / self.weights,
                 shares=np.minimum(self.shares / self.weights, _MOST_ELEMENTS),
+                units=np.minimum(self.units / self.weights, _MOST_ELEMENTS),
                 most=min(np.divide(self.most, least_weight), _MOST_ELEMENTS) if self.most else 0.0,
             )
 
     def total(self, confidence: float) -> Triple:
         """The sum of all elements of their kind, with bounds."""
-        certain = self.shares <= self.decayed
-        known = rounded_once(self.shares[certain])
+        random = self.units > 0
+        known = rounded_once(self.shares[~random])
         if not self.most:
             return known, known, known
-        parts = self.shares[~certain] / self.most
-        total, squares = rounded_once(parts), rounded_once(parts * parts)
+        parts, units = (each[random] / self.most for each in (self.shares, self.units))
+        total, squares = rounded_once(parts), rounded_once(parts * units)
         value, lower, upper = _with_bounds(known, total, squares, self.most, confidence)
         # What is present is certain. It rarely says more than the sample: sum it only if it may.
         if 1.001 * self.decayed.sum() > lower:
@@ -101,11 +105,11 @@ class Weighed:
         value = float(values[ends[np.argmax(is_enough)] - 1])
         if not self.most:
             return value, value, value
-        certain = shares <= self.decayed[of_sample]
-        parts = np.where(certain, 0.0, shares / self.most)
+        units = self.units[of_sample] / self.most
+        parts = np.where(units > 0, shares / self.most, 0.0)
         known, total, squares = (
             np.append(0.0, np.cumsum(column))
-            for column in (np.where(certain, shares, 0.0), parts, parts * parts)
+            for column in (np.where(units > 0, 0.0, shares), parts, parts * units)
         )
         sums = _Running(known, total, squares, self.most)
 
@@ -194,49 +198,55 @@ def share(part: Triple, rest: Triple) -> Triple:
     return value, least(part, rest), 1 - least(rest, part)
 
 
-def by_time(sample: LevelSample, decay: DecayFunction, now: int) -> Weighed:
+def by_time(sample: LevelSample, sampler: Sampler, decay: DecayFunction, now: int) -> Weighed:
     """Elements that are kept by time: any decay g may be chosen now.
 
     An element of time t is taken from the sample of the window that begins with it: it counts if
-    its level is at least that window's ℓ(t), and stands for g·max(w, 2^ℓ(t)). This is the decayed
-    sum as a sum over windows (Cormode, Tirthapura & Xu 2009, *Time-Decaying Sketches*, Lemma 4.4),
-    summed by parts.
+    its level is at least that window's ℓ(t), and stands for g times what it stands for there. This
+    is the decayed sum as a sum over windows (Cormode, Tirthapura & Xu 2009, *Time-Decaying
+    Sketches*, Lemma 4.4), summed by parts.
     """
-    _, values, weights = sample.columns
+    coins, values, weights = sample.columns
     order = np.argsort(sample.edges)
     edges = sample.edges[order]
     # Windows that begin up to an edge cannot use its level, nor any below: ℓ by how many edges are
-    # earlier than t, and 2^ℓ.
+    # earlier than t.
     blind = np.append(sample.edge_levels[order], NO_LEVEL - 1)
     levels = np.maximum.accumulate(blind[::-1])[::-1] + 1
-    scales = np.where(levels == NO_LEVEL, 0.0, np.ldexp(1.0, np.maximum(levels, -1100)))
-    earlier = np.searchsorted(edges, sample.times)
     at = np.array([now], dtype=np.int64)
     g = decay.at(ages_of(sample.times, at))
-    decayed = g * weights
-    is_sampled = sample.levels >= levels[earlier]
-    shares = np.where(is_sampled, np.maximum(decayed, g * scales[earlier]), 0.0)
-    most = float(np.max(decay.at(ages_of(edges, at)) * scales[:-1], initial=0.0))
-    return Weighed(values, weights, decayed, shares, most).of(g > 0)
+    of_window = levels[np.searchsorted(edges, sample.times)]
+    rows = np.flatnonzero(sample.levels >= of_window)
+    shares, units = np.zeros_like(g), np.zeros_like(g)
+    stands = sampler.standing(weights[rows], coins[rows], of_window[rows])
+    shares[rows], units[rows] = (g[rows] * each for each in stands)
+    scales = sampler.scales(levels[:-1])
+    most = float(np.max(decay.at(ages_of(edges, at)) * scales, initial=0.0))
+    return Weighed(values, weights, g * weights, shares, units, most).of(g > 0)
 
 
 def by_expiry(
-    sample: LevelSample, decay: DecayFunction, now: int, latest: int, bottom: int
+    sample: LevelSample,
+    sampler: Sampler,
+    decay: DecayFunction,
+    now: int,
+    latest: int,
+    bottom: int,
 ) -> Weighed:
     """Elements that are kept by expiry under the decay they were sampled for."""
     clock = before_the_end(now)
     blind = sample.edge_levels[sample.edges > clock]
     level = int(blind.max(initial=bottom - 1)) + 1
     rows = np.flatnonzero((sample.levels == level) & (sample.times > clock))
-    _, values, weights, times = (column[rows] for column in sample.columns)
+    coins, values, weights, times = (column[rows] for column in sample.columns)
     at = np.array([now, latest], dtype=np.int64)
-    decayed = weights * decay.at(ages_of(times, at[:1]))
-    scale = math.ldexp(1.0, level)
+    decayed = sampler.decayed(weights, decay.at(ages_of(times, at[:1])))
     # The newest element there may be decides whether anything can be left.
     is_over = decay.at(ages_of(at[1:], at[:1]))[0] == 0
-    shares = np.maximum(decayed, scale)
-    most = 0.0 if is_over else scale
-    return Weighed(values, weights, decayed, shares, most).of(decayed > 0)
+    levels = np.full(rows.size, level)
+    shares, units = sampler.standing(decayed, coins, levels)
+    most = 0.0 if is_over else float(sampler.scales(np.array([level]))[0])
+    return Weighed(values, weights, decayed, shares, units, most).of(decayed > 0)
 
 
 def by_value(
@@ -259,6 +269,7 @@ def by_value(
     g = decay.at(ages_of(times, at))
     most = float(np.max(decay.at(ages_of(newest, at)) * scales, initial=0.0))
     values = sample.times[rows].view(np.float64)
-    shares = g * np.maximum(weights, scales[keys[rows]])
-    weighed = Weighed(values, weights, g * weights, shares, most)
+    scale = scales[keys[rows]]
+    shares, units = g * np.maximum(weights, scale), g * np.where(weights < scale, scale, 0.0)
+    weighed = Weighed(values, weights, g * weights, shares, units, most)
     return weighed if g.all() else weighed.of(g > 0)

@@ -454,7 +454,7 @@ def test_weighted_intervals_cover():
         (lambda: DecayedSample(decay=Chordal(9.5), window=9), ValueError, "beyond the window of 9"),
         (lambda: DecayedSample(window=0), ValueError, "window"),
         (lambda: DecayedSample(window="1 day"), TypeError, "window"),
-        (lambda: DecayedSample(sampler="range"), ValueError, "sampler"),
+        (lambda: DecayedSample(sampler="other"), ValueError, "sampler"),
         (lambda: DecayedSample(copies=2), ValueError, "copies must be odd"),
         (lambda: DecayedSample(copies=0), ValueError, "copies"),
         (lambda: DecayedSample(copies=1.0), TypeError, "copies"),

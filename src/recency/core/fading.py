@@ -17,7 +17,7 @@ the largest weight ever seen: less than that is sampled, and hardly ever matters
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -30,7 +30,9 @@ from recency.core.arrays import (
     run_starts,
 )
 from recency.core.elementary import exp2, log2
-from recency.core.level_sample import Columns, LevelSample, group_of, levels_of_weights
+from recency.core.level_sample import Columns, LevelSample, group_of
+from recency.core.range_sampling import PRIME, first_hit
+from recency.core.samplers import LIMITS, RangeSampler, Sampler, UniformSampler, progressions
 
 LEVELS_BELOW = 32  # the highest bit of the largest weight
 _STEPS = 16  # of a halving, in a quick test that an exact one follows
@@ -92,6 +94,7 @@ class Fading:
     decay: DecayFunction
     bottom: int
     clock: int
+    sampler: ClassVar[Sampler] = UniformSampler()
 
     def placed(
         self, sample: LevelSample, key: int, columns: Columns
@@ -99,7 +102,7 @@ class Fading:
         """Groups, expiries and columns of elements at all levels of a key that may keep them."""
         coins, _, weights, times = columns
         times = np.minimum(times, before_the_end(INT64_MAX))
-        tops = levels_of_weights(weights, coins << np.uint64(11))
+        tops = self.sampler.levels(weights, coins)
         levels = np.arange(self.bottom, int(tops.max(initial=self.bottom)) + 1)
         until = self._until(sample, key, levels)
         uniform = (coins + np.uint64(1)).astype(np.float64) * 2.0**-53
@@ -184,18 +187,64 @@ class Fading:
         )
 
 
-def stored_once(sample: LevelSample) -> LevelSample:
+@dataclass(frozen=True)
+class RangeFading(Fading):
+    """The same for ranges of integers, under ⌊w·g⌋ instead of w·g; the lowest level is 0.
+
+    An element is at level i while the first of its integers that is sampled there is one of its
+    first ⌊w·g⌋ (Lemma 3.5).
+    """
+
+    sampler: ClassVar[Sampler] = RangeSampler()
+
+    def placed(
+        self, sample: LevelSample, key: int, columns: Columns
+    ) -> tuple[Int64Array, Int64Array, Columns]:
+        """Groups, expiries and columns of elements at all levels of a key that may keep them."""
+        coins, _, weights, times = columns
+        times = np.minimum(times, before_the_end(INT64_MAX))
+        tops = self.sampler.levels(weights, coins)
+        levels = np.arange(int(tops.max(initial=0)) + 1)
+        until = self._until(sample, key, levels)
+        starts, steps = progressions(coins)
+        found = []
+        for level in levels.tolist():
+            # Is any of the integers that the element still has at the time that it must outlast
+            # sampled, and which is the first?
+            rows = np.flatnonzero((tops >= level) & (times <= until[level]))
+            left = self.sampler.decayed(
+                weights[rows], self.decay.at(ages_of(times[rows], until[level : level + 1]))
+            )
+            ahead = np.flatnonzero((tops >= level) & (times > until[level]))
+            rows = np.concatenate([rows, ahead])
+            left = np.concatenate([left, weights[ahead]])
+            some = np.flatnonzero(left >= 1)
+            rows, terms = rows[some], left[some].astype(np.int64)
+            limit = np.full(rows.size, LIMITS[level])
+            first = first_hit(starts[rows], steps[rows], terms, limit, PRIME)
+            hit = np.flatnonzero(first >= 0)
+            found.append((rows[hit], np.full(hit.size, level), first[hit]))
+        rows, places, first = (np.concatenate(column) for column in zip(*found, strict=True))
+        ages = self.decay.first_age_below(weights[rows], (first + 1).astype(np.float64))
+        expiries = _later(times[rows], ages)
+        kept = np.flatnonzero(expiries > until[places])
+        rows = rows[kept]
+        groups = group_of(key, places[kept])
+        return groups, expiries[kept], tuple(column[rows] for column in columns)
+
+
+def stored_once(sample: LevelSample, sampler: Sampler) -> LevelSample:
     """Each element once, at its highest level, with its own time: the other levels follow."""
     coins, values, weights, times = sample.columns
     keys = sample.keys
     order = np.lexsort((coins, keys))
     order = order[run_starts(keys[order], coins[order])]
-    tops = levels_of_weights(weights[order], coins[order] << np.uint64(11))
+    coins, weights = coins[order], weights[order]
     return replace(
         sample,
-        groups=group_of(keys[order], tops),
+        groups=group_of(keys[order], sampler.levels(weights, coins)),
         times=times[order],
-        columns=(coins[order], values[order], weights[order]),
+        columns=(coins, values[order], weights),
     )
 
 
