@@ -106,6 +106,51 @@ def test_errors_and_intervals_are_as_promised(stream, fixed):
     assert_rare(failures, TRIALS, DOUBT)
 
 
+def few_heavy(rng):
+    """Some elements have as many integers as can be, most have few."""
+    weights = np.where(rng.random(EVENTS) < 0.01, 2**20, rng.integers(1, 50, EVENTS))
+    return rng.integers(0, 50, EVENTS).astype(float), rng.integers(0, SPAN, EVENTS), weights
+
+
+@pytest.mark.parametrize("stream", [alike, uneven, few_heavy])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_ranges_keep_the_promise(stream, fixed):
+    """The paper's sampler; a decay that is fixed rounds weights down, and so does the truth."""
+    failures = Counter()
+    for trial in range(TRIALS):
+        rng = np.random.default_rng(trial)
+        values, times, weights = stream(rng)
+        weights, middle = weights.astype(np.int64), np.median(values)
+        now = SPAN + int(rng.integers(0, 200))
+        columns = {"value": values, "at": times, "weight": weights, "id": np.arange(EVENTS)}
+        for decay in DECAYS[1:5] if fixed else DECAYS[:5]:
+            if fixed or decay is DECAYS[0]:
+                chosen = {"decay": decay} if fixed else {}
+                sketch = DecayedSample(ERROR, 1 - DOUBT, sampler="range", seed=trial, **chosen)
+                sketch.update_many(**columns)
+            decayed = weights * decay(now - times)
+            if fixed:
+                decayed = np.floor(decayed)
+            whole, part = decayed.sum(), decayed[values >= middle].sum()
+            asked = {"decay": decay, "now": now}
+
+            def check(question, is_right, decay=decay):
+                failures[type(decay).__name__, question] += not is_right
+
+            answer = sketch.query(**asked)
+            check("sum: error", abs(answer.value - whole) <= ERROR * whole)
+            check("sum: interval", holds(answer, whole))
+            if whole == 0:
+                continue
+            answer = sketch.selectivity(lambda v, w, least=middle: v >= least, **asked)
+            check("share: error", abs(answer.value - part / whole) <= ERROR)
+            check("share: interval", holds(answer, part / whole))
+            answer = sketch.median(**asked)
+            truth = exact_quantile(values, decayed, 0.5)
+            check("median: interval", answer.lower <= truth <= answer.upper)
+    assert_rare(failures, TRIALS, DOUBT)
+
+
 def test_the_median_of_copies_keeps_the_promise():
     failures = Counter()
     for trial in range(100):

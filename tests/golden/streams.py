@@ -183,6 +183,23 @@ STREAMS |= {
 }
 
 
+def _ranges(decay=None, **settings):
+    usual = {"sampler": "range", "capacity": 25, "seed": 4}
+    sketch = DecayedSample(0.3, decay=decay, **{**usual, **settings})
+    weights = _values(3000) % 40
+    sketch.update_many(_values(3000) - 50, at=_late(3000), weight=weights, id=np.arange(3000))
+    sketch.update_many(1.5, at=[990, 991], weight=[1, 2**20], id=["a", b"b"])
+    return sketch
+
+
+STREAMS |= {
+    "decayed-range": lambda: _ranges(window=700),
+    "decayed-range-merged": lambda: merge_all([_ranges(copies=3), _ranges(copies=3)]),
+    "decayed-range-exponential": lambda: _ranges(Exponential(half_life=100)),
+    "decayed-range-chordal": lambda: _ranges(Chordal(650.5), window=700, unit="s"),
+}
+
+
 def _correlated(decay, ids=True, **settings):
     parts = []
     for stream in range(2):

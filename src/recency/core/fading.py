@@ -206,27 +206,18 @@ class RangeFading(Fading):
         tops = self.sampler.levels(weights, coins)
         levels = np.arange(int(tops.max(initial=0)) + 1)
         until = self._until(sample, key, levels)
-        starts, steps = progressions(coins)
-        found = []
-        for level in levels.tolist():
-            # Is any of the integers that the element still has at the time that it must outlast
-            # sampled, and which is the first?
-            rows = np.flatnonzero((tops >= level) & (times <= until[level]))
-            left = self.sampler.decayed(
-                weights[rows], self.decay.at(ages_of(times[rows], until[level : level + 1]))
-            )
-            ahead = np.flatnonzero((tops >= level) & (times > until[level]))
-            rows = np.concatenate([rows, ahead])
-            left = np.concatenate([left, weights[ahead]])
-            some = np.flatnonzero(left >= 1)
-            rows, terms = rows[some], left[some].astype(np.int64)
-            limit = np.full(rows.size, LIMITS[level])
-            first = first_hit(starts[rows], steps[rows], terms, limit, PRIME)
-            hit = np.flatnonzero(first >= 0)
-            found.append((rows[hit], np.full(hit.size, level), first[hit]))
-        rows, places, first = (np.concatenate(column) for column in zip(*found, strict=True))
-        ages = self.decay.first_age_below(weights[rows], (first + 1).astype(np.float64))
-        expiries = _later(times[rows], ages)
+        # Which elements have any integers left at the time that they must outlast, how many, and
+        # is one of those sampled?
+        gone = self.decay.first_age_below(weights, np.ones_like(weights))
+        ages = ages_of(times[:, None], until)
+        rows, places = np.nonzero((tops[:, None] >= levels) & (ages < gone[:, None]))
+        left = self.sampler.decayed(weights[rows], self.decay.at(ages[rows, places]))
+        starts, steps = (column[rows] for column in progressions(coins))
+        first = first_hit(starts, steps, left.astype(np.int64), LIMITS[places], PRIME)
+        hit = np.flatnonzero(first >= 0)
+        rows, places, first = rows[hit], places[hit], first[hit]
+        last_ages = self.decay.first_age_below(weights[rows], (first + 1).astype(np.float64))
+        expiries = _later(times[rows], last_ages)
         kept = np.flatnonzero(expiries > until[places])
         rows = rows[kept]
         groups = group_of(key, places[kept])
