@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -515,11 +514,13 @@ class DecayedSample(SampleSketch):
         values = np.unique(np.concatenate([each.values for each in copies]))
         bounds = np.array([each.bounds_by_value(values, self._sure()) for each in copies])
         close = values[np.median(bounds, axis=0) >= least] if values.size else values
-        found = []
-        for value in close.tolist():
-            estimate = self._median(copies, partial(_total_of, value))
-            if estimate.upper >= least:
-                found.append((value, estimate))
+        answers = zip(*(each.totals_by_value(close, self._sure()) for each in copies), strict=True)
+        estimates = (self._middle(copies, list(of_copies)) for of_copies in answers)
+        found = [
+            (value, estimate)
+            for value, estimate in zip(close.tolist(), estimates, strict=True)
+            if estimate.upper >= least
+        ]
         return sorted(found, key=lambda pair: (-pair[1].value, pair[0]))
 
     def _counted(self, each: Weighed, where: Where | None) -> Weighed:
@@ -555,6 +556,9 @@ class DecayedSample(SampleSketch):
                 nothing = error
         if nothing is not None and not answers:
             raise nothing
+        return self._middle(copies, answers)
+
+    def _middle(self, copies: Sequence[Weighed], answers: Sequence[Triple]) -> Estimate:
         value, lower, upper = (float(x) for x in np.median(answers, axis=0))
         is_certain = not any(each.most for each in copies)
         return Estimate(value, lower, upper, 1.0 if is_certain else self.config.confidence)
@@ -606,10 +610,6 @@ def _check_decay(decay: object, window: int | None) -> None:
 
 def _coins(hashes: Int64Array) -> UInt64Array:
     return hashes.view(np.uint64) >> np.uint64(11)
-
-
-def _total_of(value: float, each: Weighed, sure: float) -> Triple:
-    return each.of(each.values == value).total(sure)
 
 
 def _of(each: Weighed, where: Where | None) -> Weighed:

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from recency.core.arrays import (
     Int64Array,
     UInt64Array,
     offsets,
+    ticks_between,
 )
 from recency.core.codec import RecordReader, RecordWriter, corrupt, zigzag
 from recency.core.hashing import check_one, hash_items
@@ -30,8 +32,14 @@ from recency.core.level_sample import (
     levels_of_weights,
     take,
 )
-from recency.core.merging import Regions, regions_of
-from recency.core.sample_states import AgeCodec, ColumnCodec, NumberCodec, SampleStates
+from recency.core.merging import MOST_REGIONS, number_of_regions, regions_of
+from recency.core.sample_states import (
+    AgeCodec,
+    ColumnCodec,
+    NumberCodec,
+    SampleStates,
+    times_before,
+)
 from recency.core.sizing import capacity_for_count, kept_relative_error
 from recency.decay import Decay, FiniteExponential, NoDecay
 from recency.errors import NoAnswerError
@@ -46,6 +54,7 @@ _SPREAD = 2.0
 _LEAST_SPREAD = 0.01
 _MOST_SPREAD = 1e6
 _KEPT = 1_000_000  # elements under a finite exponential decay
+_SURELY = 5.0  # standard deviations
 
 
 @dataclass(frozen=True)
@@ -74,10 +83,10 @@ class WeightBasedMergingHistogram(DrawsCoins):
 
     **Cost.** Elements are grouped by age into buckets within which the decay differs by 1 +
     ``spread`` at most, 2·log(f(0)/f(oldest age))/log(1 + spread) of them; each is a sample with
-    ``capacity`` elements per level, 2 211 at the defaults.
+    ``capacity`` elements per level, 2 360 at the defaults.
 
     **Merging** is exact. Sketches that are built side by side need different ``stream`` numbers, or
-    ids: otherwise the events with equal indices in all of them share coins and their errors add up.
+    ids: otherwise equal events with equal indices share coins, and their errors add up.
 
     **Time.** Late events count where they belong; idle time costs nothing.
 
@@ -151,6 +160,11 @@ class WeightBasedMergingHistogram(DrawsCoins):
         if spread is None:
             spread = _SPREAD
         spread = validate.number(spread, "spread", _LEAST_SPREAD, _MOST_SPREAD)
+        if number_of_regions(decay, spread) > MOST_REGIONS:
+            raise ValueError(
+                f"spread must be larger, got {spread:g}: {decay} would have more than "
+                f"{MOST_REGIONS} regions"
+            )
         if capacity is None:
             capacity = _usual_capacity(decay, error, sure, spread)
         self.config = WeightBasedMergingHistogramConfig(
@@ -167,7 +181,9 @@ class WeightBasedMergingHistogram(DrawsCoins):
         self._stream = validate.integer(stream, "stream", 0)
 
     def _start(self) -> None:
-        self._keeps_all = isinstance(self.config.decay, FiniteExponential)
+        config = self.config
+        self._keeps_all = isinstance(config.decay, FiniteExponential)
+        self._regions = regions_of(NoDecay() if self._keeps_all else config.decay, config.spread)
         super()._start()
         self._stream = self._index = 0
         self._least = 0  # exponent of the least weight
@@ -177,11 +193,6 @@ class WeightBasedMergingHistogram(DrawsCoins):
     @classmethod
     def _always_written(cls, settings: dict[str, Any]) -> Sequence[str]:
         return "capacity", "spread"
-
-    @property
-    def _regions(self) -> Regions:
-        decay = NoDecay() if self._keeps_all else self.config.decay
-        return regions_of(decay, self.config.spread)
 
     def _codecs(self) -> Sequence[ColumnCodec]:
         return [NumberCodec(), AgeCodec()]
@@ -312,9 +323,7 @@ class WeightBasedMergingHistogram(DrawsCoins):
         sample = self._sample.renamed(np.searchsorted(grid, self._grid, side="right") - 1)
         if not self._keeps_all:
             return sample
-        alive = np.flatnonzero(self._is_alive(sample.columns[1], clock))
-        groups, times, columns = take(alive, sample.groups, sample.times, sample.columns)
-        return replace(sample, groups=groups, times=times, columns=columns)
+        return sample.only(np.flatnonzero(self._is_alive(sample.columns[1], clock)))
 
     def _cutoff(self) -> Int64Array:
         return _no_cutoff(self._grid)
@@ -372,10 +381,10 @@ class WeightBasedMergingHistogram(DrawsCoins):
 
     def _stored(self) -> LevelSample:
         """Buckets numbered from 0 on, and ages in the place of times."""
-        numbers = np.zeros(self._grid.size, dtype=np.int64)
-        numbers[self._used] = np.arange(self._samples())
+        numbers, used = np.zeros(self._grid.size, dtype=np.int64), self._used
+        numbers[used] = np.arange(used.size)
         weights, times = self._sample.columns
-        ages = np.array(self._latest or 0).view(np.uint64) - times.view(np.uint64)
+        ages = ticks_between(times, self._latest or 0)
         return replace(self._sample.renamed(numbers), columns=(weights, ages))
 
     @classmethod
@@ -388,7 +397,7 @@ class WeightBasedMergingHistogram(DrawsCoins):
             return
         firsts = [sketch._grid[sketch._used] for sketch in sketches]
         counts = np.array([each.size for each in firsts])
-        ages = np.repeat(latest, counts).view(np.uint64) - np.concatenate(firsts).view(np.uint64)
+        ages = ticks_between(np.concatenate(firsts), np.repeat(latest, counts))
         writer.ragged(ages, counts)
 
     @classmethod
@@ -400,22 +409,16 @@ class WeightBasedMergingHistogram(DrawsCoins):
         if (latest == INT64_MIN).any():
             corrupt(cls.__name__, "the latest time is out of range")
         counts = np.array([sketch._samples() for sketch in sketches])
-        clocks = np.repeat(latest, counts)
+        clocks, owners = np.repeat(latest, counts), np.repeat(np.arange(counts.size), counts)
         regions = prototype._regions
         firsts = np.full(clocks.size, INT64_MIN)
         if not regions.is_one:
-            ages = reader.ragged(counts)
-            firsts = _back(clocks, ages, cls.__name__)
-        is_first = np.zeros(firsts.size, dtype=np.bool_)
-        is_first[offsets(counts)[:-1][counts > 0]] = True
-        if (firsts != regions.buckets(firsts, clocks)[0]).any() or (
-            (firsts[1:] <= firsts[:-1]) & ~is_first[1:]
-        ).any():
+            firsts = times_before(reader.ragged(counts), clocks, cls.__name__, INT64_MIN)
+        in_order = (firsts[1:] > firsts[:-1]) | (owners[1:] > owners[:-1])
+        if not in_order.all() or (firsts != regions.buckets(firsts, clocks)[0]).any():
             corrupt(cls.__name__, "a bucket that there is not")
-        for sketch, clock, begin, end in zip(
-            sketches, latest.tolist(), *(offsets(counts)[i:][: counts.size] for i in (0, 1)),
-            strict=True,
-        ):  # fmt: skip
+        bounds = pairwise(offsets(counts).tolist())
+        for sketch, clock, (begin, end) in zip(sketches, latest.tolist(), bounds, strict=True):
             sketch._take_back(clock, firsts[begin:end])
         return sketches
 
@@ -425,7 +428,7 @@ class WeightBasedMergingHistogram(DrawsCoins):
         if self._latest is not None:
             self._latest, self._grid = clock, firsts
         weights, ages = self._sample.columns
-        times = _back(np.full(ages.size, clock), ages, name)
+        times = times_before(ages, np.full(ages.size, clock), name)
         self._sample = replace(self._sample, columns=(weights, times))
         if (self._regions.buckets(times, clock)[0] != firsts[self._sample.keys]).any():
             corrupt(name, "an element that is in another bucket")
@@ -484,13 +487,24 @@ class WeightBasedMergingHistogram(DrawsCoins):
     def guarantee(self) -> float:
         """The relative error kept with probability ``confidence``; 0 where all is kept."""
         config = self.config
-        error, sure = config.relative_error, config.confidence
         if self._keeps_all:
             return 0.0
-        if config.capacity == _usual_capacity(config.decay, error, sure, config.spread):
-            return error
         root = math.sqrt(_inequality(config.decay, config.spread))
-        return min(root * kept_relative_error(config.capacity, error / root, 1 - sure), 1.0)
+        error = config.relative_error
+        with suppress(ValueError):
+            if config.capacity == _usual_capacity(
+                config.decay, error, config.confidence, config.spread
+            ):
+                return error
+        kept = kept_relative_error(self._most_sampled, error / root, 1 - config.confidence, True)
+        return min(root * kept, 1.0)
+
+    @property
+    def _most_sampled(self) -> int:
+        """How many elements of a bucket answer, at most."""
+        capacity = self.config.capacity
+        root = (math.sqrt(_SURELY**2 + 8 * capacity) - _SURELY) / 2
+        return max(math.floor(root**2), capacity)
 
     def query(self, threshold: float = 0, now: Time | None = None) -> Estimate:
         """The decayed sum of weights of elements whose value is at least ``threshold``."""
@@ -504,7 +518,8 @@ class WeightBasedMergingHistogram(DrawsCoins):
         sampled: the interval knows the least weight, but there is no relative guarantee.
         """
         number, tick = self._threshold(threshold), self._now(now)
-        least = math.ldexp(1.0, self._extra()[2] - EXPONENT_ZERO)
+        self._buffer_rows()
+        least = math.ldexp(1.0, self._least - EXPONENT_ZERO)
         return self._asked(
             tick, lambda each, sure: each.at_least(number).counted(least).total(sure)
         )
@@ -557,12 +572,13 @@ class WeightBasedMergingHistogram(DrawsCoins):
         if is_share:
             least *= everything.total(sure)[1]
         values = np.unique(everything.values)
-        found = []
-        for value in values[everything.bounds_by_value(values, sure) >= least].tolist():
-            answer = self._estimate(aged.between(value, value).total(sure))
-            if answer.upper >= least:
-                found.append((value, answer))
-        return sorted(found, key=lambda pair: (-pair[1].value, pair[0]))
+        values = values[everything.bounds_by_value(values, sure) >= least]
+        answers = map(self._estimate, everything.totals_by_value(values, sure))
+        found = zip(values.tolist(), answers, strict=True)
+        return sorted(
+            (pair for pair in found if pair[1].upper >= least),
+            key=lambda pair: (-pair[1].value, pair[0]),
+        )
 
     def quantile(self, q: float, now: Time | None = None) -> Estimate:
         """The smallest value whose share, with all smaller ones, is at least ``q``.
@@ -590,7 +606,7 @@ class WeightBasedMergingHistogram(DrawsCoins):
             low, high = least, values.size + 1
             while low < high:
                 middle = (low + high) // 2
-                enough = above(middle)[end] <= 1 - rank + 1e-12
+                enough = above(middle)[end] <= (1 - rank) * (1 + 1e-12)
                 low, high = (low, middle) if enough else (middle + 1, high)
             return low
 
@@ -616,7 +632,7 @@ class WeightBasedMergingHistogram(DrawsCoins):
         self._settle()
         _, last = self._regions.buckets(self._grid, self._latest)
         newest = np.minimum(last, self._latest)
-        return _Aged(self._sample, newest, self.config.decay, now)
+        return _Aged(self._sample, self._most_sampled, newest, self.config.decay, now)
 
     def _asked(
         self, now: int, ask: Callable[["_Aged", float], Triple], needs_data: bool = False
@@ -629,7 +645,7 @@ class WeightBasedMergingHistogram(DrawsCoins):
         return self._estimate(ask(aged, self.config.confidence))
 
     def _estimate(self, answer: Triple) -> Estimate:
-        value, lower, upper = answer
+        value, lower, upper = map(float, answer)
         is_certain = lower == upper
         return Estimate(value, lower, upper, 1.0 if is_certain else self.config.confidence)
 
@@ -646,6 +662,7 @@ class _Aged:
     """The elements of all buckets at one time."""
 
     sample: LevelSample
+    most: int
     newest: Int64Array
     decay: Decay
     now: int
@@ -664,7 +681,7 @@ class _Aged:
         return elements.of(elements.values <= high)
 
     def _later_than(self, order: int) -> Weighed:
-        return by_value(self.sample, order, self.newest, self.decay, self.now)
+        return by_value(self.sample, self.most, order, self.newest, self.decay, self.now)
 
 
 def _order(value: float) -> int:
@@ -683,22 +700,26 @@ def _inequality(decay: Decay, spread: float) -> float:
 
 
 def _usual_capacity(decay: Decay, error: float, sure: float, spread: float) -> int:
+    """Elements per level, so that as many as it takes are there.
+
+    A question is answered from the largest sample of at most m elements, of which about half are at
+    its lowest level: that more than m/2 + 5·√m/2 are is out of the question.
+    """
     if isinstance(decay, FiniteExponential):
         return _KEPT
-    return capacity_for_count(error / math.sqrt(_inequality(decay, spread)), 1 - sure)
+    root = math.sqrt(_inequality(decay, spread))
+    try:
+        sampled = capacity_for_count(error / root, 1 - sure, nested=True)
+    except ValueError:
+        raise ValueError(
+            f"relative_error must be larger, got {error:g}: samples would be too large"
+        ) from None
+    return math.ceil((sampled + _SURELY * math.sqrt(sampled)) / 2)
 
 
 def _no_cutoff(grid: Int64Array) -> Int64Array:
     """Values do not expire."""
     return np.full(max(grid.size, 1), INT64_MIN)
-
-
-def _back(clocks: Int64Array, ages: UInt64Array, name: str) -> Int64Array:
-    """clock − age, where that is a time."""
-    if (ages > clocks.view(np.uint64) - np.int64(INT64_MIN).view(np.uint64)).any():
-        corrupt(name, "times out of range")
-    times: UInt64Array = clocks.view(np.uint64) - ages
-    return times.view(np.int64)
 
 
 _INSTEAD = (

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recency.core.arrays import BoolArray, FloatArray, Int64Array, rounded_once
 from recency.core.fading import DecayFunction, ages_of, before_the_end
@@ -34,7 +35,7 @@ class Weighed:
     units: FloatArray  # of what each stands for that many, a random number; 0 where it is certain
     most: float  # the largest unit of an element that is not present; 0 if there is none
 
-    def of(self, matches: BoolArray) -> "Weighed":
+    def of(self, matches: BoolArray | NDArray[np.intp] | slice) -> "Weighed":
         """Some of the elements."""
         return replace(
             self,
@@ -53,7 +54,9 @@ class Weighed:
                 decayed=self.decayed / self.weights,
                 shares=np.minimum(self.shares / self.weights, _MOST_ELEMENTS),
                 units=np.minimum(self.units / self.weights, _MOST_ELEMENTS),
-                most=min(np.divide(self.most, least_weight), _MOST_ELEMENTS) if self.most else 0.0,
+                most=min(float(np.divide(self.most, least_weight)), _MOST_ELEMENTS)
+                if self.most
+                else 0.0,
             )
 
     def total(self, confidence: float) -> Triple:
@@ -88,6 +91,14 @@ class Weighed:
             above = (np.sqrt(2 * doubt * (sums + 1)) + 1 + doubt) if self.most else 0.0
             bounds: FloatArray = np.maximum(sums + above, decayed) * unit
             return bounds * (1 + 1e-9)  # which were not summed exactly
+
+    def totals_by_value(self, values: FloatArray, confidence: float) -> list[Triple]:
+        """:meth:`total` of the elements with each of some values (ascending)."""
+        order = np.argsort(self.values, kind="stable")
+        in_order = self.of(order)
+        ends = (np.searchsorted(in_order.values, values, side) for side in ("left", "right"))
+        slices = (slice(begin, end) for begin, end in zip(*ends, strict=True))
+        return [in_order.of(rows).total(confidence) for rows in slices]
 
     def quantile(self, rank: float, confidence: float) -> Triple:
         """The smallest value whose share, with all smaller ones, is at least ``rank``.
@@ -250,15 +261,20 @@ def by_expiry(
 
 
 def by_value(
-    sample: LevelSample, order: int, newest: Int64Array, decay: DecayFunction, now: int
+    sample: LevelSample, most: int, order: int, newest: Int64Array, decay: DecayFunction, now: int
 ) -> Weighed:
     """Elements of buckets that are kept by value, those later in order than one.
 
     Keys are buckets, in which the latest time there may be is ``newest``; each answers from its own
-    level (Cormode, Tirthapura & Xu 2009, *Correlated Aggregates*, Fig. 4). Elements that are not of
+    level (Cormode, Tirthapura & Xu 2009, *Correlated Aggregates*, Fig. 4), from at most ``most``
+    elements. Many buckets must not err in one direction: each is unbiased. Elements that are not of
     the sample are left out.
     """
-    levels = sample.query_levels(np.full(newest.size, order))
+    since = np.full(newest.size, order)
+    if (sample.edges > order).any():
+        levels = sample.levels_of_at_most(most, since)
+    else:  # nothing was forgotten
+        levels = np.full(newest.size, NO_LEVEL)
     is_exact = levels == NO_LEVEL
     scales = np.where(is_exact, 0.0, np.ldexp(1.0, np.where(is_exact, 0, levels)))
     lowest = group_of(np.arange(levels.size), levels)
@@ -267,9 +283,9 @@ def by_value(
     weights, times = (column[rows] for column in sample.columns)
     at = np.array([now], dtype=np.int64)
     g = decay.at(ages_of(times, at))
-    most = float(np.max(decay.at(ages_of(newest, at)) * scales, initial=0.0))
-    values = sample.times[rows].view(np.float64)
     scale = scales[keys[rows]]
     shares, units = g * np.maximum(weights, scale), g * np.where(weights < scale, scale, 0.0)
-    weighed = Weighed(values, weights, g * weights, shares, units, most)
+    largest = float(np.max(decay.at(ages_of(newest, at)) * scales, initial=0.0))
+    values = sample.times[rows].view(np.float64)
+    weighed = Weighed(values, weights, g * weights, shares, units, largest)
     return weighed if g.all() else weighed.of(g > 0)

@@ -100,6 +100,35 @@ def test_errors_and_intervals_are_as_promised(stream, parts):
     assert_rare(failures, TRIALS, DOUBT)
 
 
+@pytest.mark.parametrize("load", [1.5, 2.0, 2.5, 6.0])
+@pytest.mark.parametrize(
+    ("decay", "oldest", "settings"),
+    [
+        (Polynomial(1), 10**9, {"capacity": 20}),
+        (Polynomial(1), 10**9, {"capacity": 100, "spread": 0.2}),
+        (Polynomial(3), 10**15, {"relative_error": ERROR}),
+    ],
+    ids=["33 buckets", "163 buckets", "153 buckets"],
+)
+def test_many_buckets_do_not_err_in_one_direction(decay, oldest, settings, load):
+    """All buckets count alike, and have about as many elements as begin to be too many."""
+    failures = Counter()
+    sketch = WeightBasedMergingHistogram(decay, confidence=1 - DOUBT, **settings)
+    sketch.update_many(0, at=[0, oldest])
+    last = sketch._regions.buckets(sketch._regions.grid(0, oldest), oldest)[1]
+    times = np.repeat(np.minimum(last, oldest), int(load * sketch.config.capacity))
+    weights = 1 / decay(oldest - times)
+    truth = times.size
+    for trial in range(60):
+        sketch = WeightBasedMergingHistogram(decay, confidence=1 - DOUBT, seed=trial, **settings)
+        values = np.random.default_rng(trial).random(times.size)
+        sketch.update_many(values, at=times, weight=weights)
+        answer = sketch.query()
+        failures["interval"] += not holds(answer, truth)
+        failures["error"] += abs(answer.value - truth) > sketch.guarantee * truth
+    assert_rare(failures, 60, DOUBT)
+
+
 @pytest.mark.parametrize("stream", [steady, heavy_tailed, large_values_are_old])
 def test_quantiles_are_covered_and_high_ones_are_sharp(stream):
     failures = Counter()

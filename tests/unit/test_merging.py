@@ -1,12 +1,13 @@
 """Buckets at every tick, against the algorithm of the paper run tick by tick."""
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from recency.core.merging import regions_of
-from recency.decay import NoDecay, Polynomial
+from recency.core.merging import Regions, regions_of
+from recency.decay import Custom, NoDecay, Polynomial
 
 
 def edges_by_hand(decay, spread, most):
@@ -128,7 +129,7 @@ def test_buckets_at_the_ends_of_time_are_cut_off(clock, spread):
     near = (2.0 ** rng.uniform(0, (clock - oldest).bit_length() - 1, 300)).astype(np.int64)
     times = np.unique(np.concatenate([clock - near, oldest + near // 2, [clock, oldest]]))
     first, last = regions.buckets(times, clock)
-    edges, blocks = regions._edges, regions._blocks
+    edges, blocks = regions._made
     for i, t in enumerate(times.tolist()):
         low = 0
         while low + 1 < len(blocks) and (
@@ -145,6 +146,44 @@ def test_buckets_at_the_ends_of_time_are_cut_off(clock, spread):
         assert int(last[i]) == min(end, 2**63 - 1), (t, clock)
     grid = regions.grid(oldest, clock)
     assert (grid[np.searchsorted(grid, times, side="right") - 1] == first).all()
+
+
+@pytest.mark.parametrize("exponent", [30, 40, 100, 1000])
+def test_a_decay_that_floats_cannot_follow_to_its_end(exponent):
+    """Regions are single ticks, then one: below 1e-290 nothing is told apart."""
+    regions = regions_of(Polynomial(exponent), 2.0)
+    ages = np.unique(np.concatenate([np.arange(2000), np.geomspace(1, 1e18, 2000).astype(int)]))
+    first, last = regions.buckets(-ages, 0)
+    assert ((first <= -ages) & (-ages <= last)).all()
+    grid = regions.grid(-int(ages.max()), 0)
+    assert (grid[np.searchsorted(grid, -ages, side="right") - 1] == first).all()
+
+
+def test_regions_that_rounding_makes_shorter():
+    decay = Custom(lambda x: np.maximum(3.0 ** (-x / 2), 1e-6), kinds={"converging"})
+    regions = regions_of(decay, 2.0)
+    times = np.arange(-3000, 1)
+    first, last = regions.buckets(times, 0)
+    assert ((first <= times) & (times <= last)).all()
+    assert (np.diff(first) >= 0).all()
+
+
+def test_threads_share_the_regions_of_a_decay():
+    def work(spread, seed):
+        regions = regions_of(Polynomial(1.5, scale=spread * 1000), spread)
+        ages = np.random.default_rng(seed).integers(0, 10**9, 50)
+        for age in ages.tolist():
+            regions.buckets(np.array([-age]), 0)
+        return regions
+
+    for spread in np.linspace(0.05, 0.06, 10).tolist():
+        with ThreadPoolExecutor(4) as pool:
+            made = list(pool.map(work, [spread] * 4, range(4)))
+        alone = Regions(Polynomial(1.5, scale=spread * 1000), spread)
+        alone._reaching(10**9)
+        edges, blocks = made[0]._made
+        assert edges == alone._made[0][: len(edges)]
+        assert blocks == alone._made[1][: len(blocks)]
 
 
 def test_without_decay_there_is_one_bucket():

@@ -224,6 +224,40 @@ def test_a_level_of_one_value_is_forgotten_together():
     assert sketch.query(5).upper >= 64 * (1 - 1e-12)
 
 
+@pytest.mark.parametrize("exponent", [40, 100, 1000])
+def test_decays_that_floats_cannot_follow_lose_nothing(exponent):
+    sketch = WeightBasedMergingHistogram(Polynomial(exponent))
+    sketch.update(5, at=0, weight=3)
+    sketch.update(7, at=5000, weight=2)
+    assert float(sketch.query()) == pytest.approx(2 + 3 * Polynomial(exponent)(5000))
+    assert loads(sketch.to_bytes()) == sketch
+
+
+def test_the_highest_quantile_is_the_largest_value_however_light():
+    sketch = WeightBasedMergingHistogram(DECAY)
+    sketch.update_many([1, 2], at=[0, 0], weight=[1e13, 1])
+    assert float(sketch.quantile(1)) == 2
+    assert float(sketch.quantile(1 - 1e-12)) == 1
+
+
+def test_regions_without_number_are_refused():
+    """They would have to be made one by one, also for bytes that ask for them."""
+    with pytest.raises(ValueError, match="spread must be larger"):
+        WeightBasedMergingHistogram(Polynomial(18), spread=0.01)
+
+
+def test_the_guarantee_of_a_capacity_of_ones_own():
+    few = WeightBasedMergingHistogram(DECAY, relative_error=1e-6, capacity=10)
+    assert few.guarantee > 0.5
+    assert "guarantee" in repr(few)
+    usual = WeightBasedMergingHistogram(DECAY, 0.1)
+    again = WeightBasedMergingHistogram(DECAY, 0.2, capacity=usual.config.capacity)
+    assert usual.guarantee == 0.1
+    assert again.guarantee == pytest.approx(0.1, rel=0.02)
+    with pytest.raises(ValueError, match="relative_error must be larger, got 1e-09"):
+        WeightBasedMergingHistogram(DECAY, 1e-9)
+
+
 class TestFiniteExponential:
     DECAY = FiniteExponential(rate=0.1, floor=0.1)  # ages 0 to 33
 

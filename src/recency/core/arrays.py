@@ -112,6 +112,12 @@ def float_below(x: int) -> float:
     return nearest if nearest <= x else math.nextafter(nearest, -math.inf)
 
 
+def ticks_between(earlier: Int64Array | int, later: Int64Array | int) -> UInt64Array:
+    """later − earlier of times, exact as unsigned numbers."""
+    ticks: UInt64Array = np.asarray(later).view(np.uint64) - np.asarray(earlier).view(np.uint64)
+    return ticks
+
+
 def cutoffs(latest: Int64Array, window: int | None) -> Int64Array:
     """The last time outside every window of at most ``window`` ticks; all time is inside None."""
     if window is None:

@@ -163,12 +163,7 @@ class Fading:
         if rows.size == sample.times.size and edges.size == sample.edges.size:
             return sample
         return replace(
-            sample,
-            groups=sample.groups[rows],
-            times=sample.times[rows],
-            columns=tuple(column[rows] for column in sample.columns),
-            edge_groups=sample.edge_groups[edges],
-            edges=sample.edges[edges],
+            sample.only(rows), edge_groups=sample.edge_groups[edges], edges=sample.edges[edges]
         )
 
     def restored(self, stored: LevelSample, keys: int) -> LevelSample:

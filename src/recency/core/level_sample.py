@@ -165,18 +165,19 @@ class LevelSample:
 
     def at(self, key: int) -> "LevelSample":
         """The sample of one key, on its own."""
-        rows = np.flatnonzero(self.keys == key)
         edge_rows = np.flatnonzero(self.edge_keys == key)
-        groups, times, columns = take(rows, self.groups, self.times, self.columns)
-        return LevelSample(
-            self.capacity,
-            self.distinct,
-            groups & (2**_LEVEL_BITS - 1),
-            times,
-            columns,
-            self.edge_groups[edge_rows] & (2**_LEVEL_BITS - 1),
-            self.edges[edge_rows],
+        mine = self.only(np.flatnonzero(self.keys == key))
+        return replace(
+            mine,
+            groups=mine.groups & (2**_LEVEL_BITS - 1),
+            edge_groups=self.edge_groups[edge_rows] & (2**_LEVEL_BITS - 1),
+            edges=self.edges[edge_rows],
         )
+
+    def only(self, rows: NDArray[np.intp]) -> "LevelSample":
+        """The same sample with some of the elements."""
+        groups, times, columns = take(rows, self.groups, self.times, self.columns)
+        return replace(self, groups=groups, times=times, columns=columns)
 
     @property
     def edge_keys(self) -> Int64Array:
@@ -262,6 +263,25 @@ class LevelSample:
         blind = np.flatnonzero(self.edges > since[self.edge_keys])
         np.maximum.at(levels, self.edge_keys[blind], self.edge_levels[blind] + 1)
         return levels
+
+    def levels_of_at_most(self, count: int, since: Int64Array) -> Int64Array:
+        """The same, with so many elements later than ``since`` at levels from ℓ on, at the most.
+
+        Whether an element is one of them does not depend on its own coin, given that it is: with a
+        lower one ℓ would be the same. So what the sample says is unbiased, which it is not if the
+        lowest level that has forgotten nothing is taken (Ting 2017, *Adaptive Threshold Sampling*:
+        such thresholds are substitutable).
+        """
+        rows = np.flatnonzero(self.times > since[self.keys])
+        levels = self.levels[rows]
+        lowest = int(levels.min(initial=0))
+        width = int(levels.max(initial=0)) - lowest + 1
+        places = self.keys[rows] * width + (levels - lowest)
+        table = np.bincount(places, minlength=since.size * width).reshape(since.size, width)
+        from_level_on = np.cumsum(table[:, ::-1], axis=1)[:, ::-1]
+        too_many = (from_level_on > count).sum(axis=1)
+        enough = np.where(too_many > 0, lowest + too_many, NO_LEVEL)
+        return np.maximum(self.query_levels(since), enough)
 
     def in_order(self) -> "LevelSample":
         """The same sample, elements by group, then newest first, then by the further columns."""

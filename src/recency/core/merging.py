@@ -12,15 +12,19 @@ No tick needs any work. From region i on, buckets have grown to I_{i+1} = ⌊|G_
 function of the time and the clock.
 """
 
+import math
 from collections.abc import Hashable
 from functools import lru_cache
+from threading import Lock
 from typing import Protocol
 
 import numpy as np
 
-from recency.core.arrays import INT64_MAX, INT64_MIN, FloatArray, Int64Array, UInt64Array
+from recency.core.arrays import INT64_MAX, INT64_MIN, FloatArray, Int64Array, ticks_between
 
 _FAR = 1 << 60  # ages from here on are one region
+_LITTLE = 1e-290  # so are those at which a decay has fallen this far: floats end soon
+MOST_REGIONS = 4096
 
 
 class FallingFunction(Hashable, Protocol):
@@ -35,6 +39,12 @@ class FallingFunction(Hashable, Protocol):
         ...
 
 
+def number_of_regions(decay: FallingFunction, spread: float) -> float:
+    """How many regions there can be, at most: β of the paper, for the oldest age there is."""
+    fallen = max(float(decay.at(np.array([_FAR]))[0]), _LITTLE)
+    return math.log(1 / fallen) / math.log1p(spread) + 1
+
+
 @lru_cache(maxsize=64)
 def regions_of(decay: FallingFunction, spread: float) -> "Regions":
     """The regions of a decay; they are made once."""
@@ -46,31 +56,43 @@ class Regions:
 
     def __init__(self, decay: FallingFunction, spread: float) -> None:
         self._decay, self._spread = decay, spread
-        self._edges = [0]  # b_i
-        self._blocks: list[int] = []  # I_{i+1}, of buckets that region i has done with
-        self._reach(0)
-        self.is_one = self._edges[1] >= 2 * _FAR
+        self._lock = Lock()  # sketches of several threads may share the regions of a decay
+        # b_i, one more than there are regions, and I_{i+1}, of buckets that region i has done with.
+        self._made: tuple[list[int], list[int]] = [0], []
+        edges, _ = self._reaching(0)
+        self.is_one = edges[1] >= 2 * _FAR
         """Whether one bucket is enough for all times: the decay never falls that much."""
 
-    def _reach(self, age: int) -> None:
-        """Have all regions that begin up to an age, and one more."""
-        while self._edges[-1] <= min(age, _FAR):
-            begin = self._edges[-1]
-            bound = self._decay.at(np.array([begin])) / (1 + self._spread)
-            end = min(int(self._decay.first_age_below(np.ones(1), bound)[0]), 2 * _FAR)
-            size = end - begin
-            block = self._blocks[-1] if self._blocks else size
-            self._blocks.append(size // block * block)
-            self._edges.append(end)
+    def _reaching(self, age: int) -> tuple[list[int], list[int]]:
+        """All regions that begin up to an age, and one more."""
+        with self._lock:
+            edges, blocks = self._made
+            if edges[-1] <= min(age, _FAR):
+                edges, blocks = edges.copy(), blocks.copy()
+                while edges[-1] <= min(age, _FAR):
+                    size = self._end_of_region(edges[-1]) - edges[-1]
+                    block = blocks[-1] if blocks else size
+                    # Regions grow, but where rounding makes one shorter.
+                    blocks.append(max(size // block, 1) * block)
+                    edges.append(edges[-1] + size)
+                self._made = edges, blocks
+            return edges, blocks
+
+    def _end_of_region(self, begin: int) -> int:
+        value = self._decay.at(np.array([begin]))
+        if value[0] < _LITTLE:
+            return 2 * _FAR
+        bound = value / (1 + self._spread)
+        return min(int(self._decay.first_age_below(np.ones(1), bound)[0]), 2 * _FAR)
 
     def buckets(self, times: Int64Array, clock: int | Int64Array) -> tuple[Int64Array, Int64Array]:
         """The first and the last tick of the bucket of each time up to ``clock`` (or clocks)."""
         if self.is_one or not times.size:
             return np.full_like(times, INT64_MIN), np.full_like(times, INT64_MAX)
         # Twice the last edge is as good as any larger age, and keeps what follows within int64.
-        ages = np.minimum(_ages(times, clock), np.uint64(4 * _FAR)).view(np.int64)
-        self._reach(int(ages.max()))
-        edges, blocks = np.array(self._edges[:-1]), np.array(self._blocks)
+        ages = np.minimum(ticks_between(times, clock), np.uint64(4 * _FAR)).view(np.int64)
+        made = self._reaching(int(ages.max()))
+        edges, blocks = np.array(made[0][:-1]), np.array(made[1])
         # Of which region is it done with? Blocks grow and their ends have less time to be past
         # the regions' edges: where one is not, no larger one is.
         low, high = np.zeros(times.size, dtype=np.int64), np.full(times.size, blocks.size - 1)
@@ -88,8 +110,12 @@ class Regions:
         gone = np.where(together, gone_of_whole, gone)
         to_go = np.where(together, size - 1 - gone, to_go)
         # At the ends of time a bucket is cut off.
-        first = np.where(_ages(INT64_MIN, times) < gone.view(np.uint64), INT64_MIN, times - gone)
-        last = np.where(_ages(times, INT64_MAX) < to_go.view(np.uint64), INT64_MAX, times + to_go)
+        first = np.where(
+            ticks_between(INT64_MIN, times) < gone.view(np.uint64), INT64_MIN, times - gone
+        )
+        last = np.where(
+            ticks_between(times, INT64_MAX) < to_go.view(np.uint64), INT64_MAX, times + to_go
+        )
         return first, last
 
     def grid(self, oldest: int, clock: int) -> Int64Array:
@@ -100,8 +126,8 @@ class Regions:
         """
         if self.is_one:
             return np.full(1, INT64_MIN)
-        self._reach(min(clock - oldest, 4 * _FAR))
-        inside = [clock - edge for edge in self._edges if clock - edge > oldest]
+        edges, _ = self._reaching(min(clock - oldest, 4 * _FAR))
+        inside = [clock - edge for edge in edges if clock - edge > oldest]
         first, last = self.buckets(np.array([*inside, oldest]), clock)
         while True:
             first, which = np.unique(first, return_index=True)
@@ -117,9 +143,3 @@ def _to_go(times: Int64Array, blocks: Int64Array) -> Int64Array:
     """How many ticks later the block of a time ends."""
     ticks: Int64Array = blocks - 1 - times % blocks
     return ticks
-
-
-def _ages(times: Int64Array | int, clock: Int64Array | int) -> UInt64Array:
-    """clock − times, exact as unsigned numbers."""
-    ages: UInt64Array = np.asarray(clock).view(np.uint64) - np.asarray(times).view(np.uint64)
-    return ages

@@ -26,6 +26,7 @@ from recency.core.arrays import (
     offsets,
     run_lengths,
     run_starts,
+    ticks_between,
 )
 from recency.core.codec import RecordReader, RecordWriter, corrupt, unzigzag, zigzag
 from recency.core.level_sample import LevelSample, group_of
@@ -94,7 +95,7 @@ def write_states(
     edges_of_record = np.bincount(edge_records, minlength=size)
     writer.ragged(zigzag(_steps(sample.edge_levels, edge_numbers)), edges_of_record)
     ends = (sample.edges, states.latest[edge_records])
-    writer.ragged(_since(*(ends[::-1] if ahead else ends)), edges_of_record)
+    writer.ragged(ticks_between(*(ends[::-1] if ahead else ends)), edges_of_record)
 
     starts = run_starts(sample.groups)
     level_counts = run_lengths(starts, sample.groups.size)
@@ -110,7 +111,7 @@ def write_states(
     newer = np.empty(sample.times.size, dtype=np.int64)
     newer[1:] = sample.times[:-1]
     newer[starts] = states.latest[level_records]
-    ages = _since(sample.times, newer)
+    ages = ticks_between(sample.times, newer)
     counts = np.bincount(records, minlength=size)
     _write_divided(ages, counts, writer)
     for codec, column in zip(codecs, sample.columns, strict=True):
@@ -150,7 +151,7 @@ def read_states(
     edge_numbers = np.repeat(np.arange(records.size), edge_counts)
     edge_levels = _levels(edge_steps, edge_numbers, level_range, name)
     distances = reader.ragged(edges_of_record)
-    edges = (_after if ahead else _before)(distances, latest[records[edge_numbers]], name)
+    edges = (_after if ahead else times_before)(distances, latest[records[edge_numbers]], name)
 
     per_sample = reader.integers(written)
     levels_of_record = reader.sums(per_sample, records)
@@ -166,7 +167,7 @@ def read_states(
     numbers = np.repeat(level_numbers, level_counts)
     group_start = np.repeat(offsets(level_counts)[:-1], level_counts)
     ages = _running_ages(steps, group_start, name)
-    times = _before(ages, latest[records[numbers]], name)
+    times = times_before(ages, latest[records[numbers]], name)
     element_levels = np.repeat(levels, level_counts)
     columns = tuple(codec.read(element_levels, counts, reader) for codec in codecs)
     sample = LevelSample(
@@ -218,14 +219,11 @@ def _levels(
     return levels
 
 
-def _since(times: Int64Array, later: Int64Array) -> UInt64Array:
-    """later − times, exact as unsigned numbers."""
-    return later.view(np.uint64) - times.view(np.uint64)
-
-
-def _before(ages: UInt64Array, latest: Int64Array, name: str) -> Int64Array:
+def times_before(
+    ages: UInt64Array, latest: Int64Array, name: str, first: int = _FIRST_TICK
+) -> Int64Array:
     """latest − ages, where that is a time."""
-    if (ages > latest.view(np.uint64) - np.int64(_FIRST_TICK).view(np.uint64)).any():
+    if (ages > ticks_between(first, latest)).any():
         corrupt(name, "times out of range")
     times: UInt64Array = latest.view(np.uint64) - ages
     return times.view(np.int64)
