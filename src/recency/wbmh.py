@@ -27,6 +27,7 @@ from recency.core.level_sample import (
     EXPONENT_ZERO,
     Columns,
     LevelSample,
+    Places,
     exponents,
     group_of,
     levels_of_weights,
@@ -187,6 +188,7 @@ class WeightBasedMergingHistogram(DrawsCoins):
         super()._start()
         self._stream = self._index = 0
         self._least = 0  # exponent of the least weight
+        self._places: Places | None = None  # for questions, as long as the sample is the same
         self._grid = np.empty(0, dtype=np.int64)
         """The first ticks of the buckets, ascending; a bucket's place here is its key."""
 
@@ -632,7 +634,9 @@ class WeightBasedMergingHistogram(DrawsCoins):
         self._settle()
         _, last = self._regions.buckets(self._grid, self._latest)
         newest = np.minimum(last, self._latest)
-        return _Aged(self._sample, self._most_sampled, newest, self.config.decay, now)
+        if self._places is None or self._places.sample is not self._sample:
+            self._places = Places(self._sample, self._grid.size)
+        return _Aged(self._places, self._most_sampled, newest, self.config.decay, now)
 
     def _asked(
         self, now: int, ask: Callable[["_Aged", float], Triple], needs_data: bool = False
@@ -661,7 +665,7 @@ class WeightBasedMergingHistogram(DrawsCoins):
 class _Aged:
     """The elements of all buckets at one time."""
 
-    sample: LevelSample
+    places: Places
     most: int
     newest: Int64Array
     decay: Decay
@@ -681,7 +685,7 @@ class _Aged:
         return elements.of(elements.values <= high)
 
     def _later_than(self, order: int) -> Weighed:
-        return by_value(self.sample, self.most, order, self.newest, self.decay, self.now)
+        return by_value(self.places, self.most, order, self.newest, self.decay, self.now)
 
 
 def _order(value: float) -> int:

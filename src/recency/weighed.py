@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from recency.core.arrays import BoolArray, FloatArray, Int64Array, rounded_once
 from recency.core.fading import DecayFunction, ages_of, before_the_end
-from recency.core.level_sample import NO_LEVEL, LevelSample, group_of
+from recency.core.level_sample import NO_LEVEL, LevelSample, Places, group_of
 from recency.core.samplers import Sampler
 from recency.core.sizing import sum_interval
 from recency.errors import NoAnswerError
@@ -261,7 +261,7 @@ def by_expiry(
 
 
 def by_value(
-    sample: LevelSample, most: int, order: int, newest: Int64Array, decay: DecayFunction, now: int
+    places: Places, most: int, order: int, newest: Int64Array, decay: DecayFunction, now: int
 ) -> Weighed:
     """Elements of buckets that are kept by value, those later in order than one.
 
@@ -270,15 +270,14 @@ def by_value(
     elements. Many buckets must not err in one direction: each is unbiased. Elements that are not of
     the sample are left out.
     """
-    since = np.full(newest.size, order)
+    sample, keys = places.sample, places.keys
     if (sample.edges > order).any():
-        levels = sample.levels_of_at_most(most, since)
+        levels = places.levels_of_at_most(most, order)
     else:  # nothing was forgotten
         levels = np.full(newest.size, NO_LEVEL)
     is_exact = levels == NO_LEVEL
     scales = np.where(is_exact, 0.0, np.ldexp(1.0, np.where(is_exact, 0, levels)))
     lowest = group_of(np.arange(levels.size), levels)
-    keys = sample.keys
     rows = np.flatnonzero((sample.times > order) & (sample.groups >= lowest[keys]))
     weights, times = (column[rows] for column in sample.columns)
     at = np.array([now], dtype=np.int64)

@@ -264,25 +264,6 @@ class LevelSample:
         np.maximum.at(levels, self.edge_keys[blind], self.edge_levels[blind] + 1)
         return levels
 
-    def levels_of_at_most(self, count: int, since: Int64Array) -> Int64Array:
-        """The same, with so many elements later than ``since`` at levels from ℓ on, at the most.
-
-        Whether an element is one of them does not depend on its own coin, given that it is: with a
-        lower one ℓ would be the same. So what the sample says is unbiased, which it is not if the
-        lowest level that has forgotten nothing is taken (Ting 2017, *Adaptive Threshold Sampling*:
-        such thresholds are substitutable).
-        """
-        rows = np.flatnonzero(self.times > since[self.keys])
-        levels = self.levels[rows]
-        lowest = int(levels.min(initial=0))
-        width = int(levels.max(initial=0)) - lowest + 1
-        places = self.keys[rows] * width + (levels - lowest)
-        table = np.bincount(places, minlength=since.size * width).reshape(since.size, width)
-        from_level_on = np.cumsum(table[:, ::-1], axis=1)[:, ::-1]
-        too_many = (from_level_on > count).sum(axis=1)
-        enough = np.where(too_many > 0, lowest + too_many, NO_LEVEL)
-        return np.maximum(self.query_levels(since), enough)
-
     def in_order(self) -> "LevelSample":
         """The same sample, elements by group, then newest first, then by the further columns."""
         order = _newest_first(self.groups, self.times)
@@ -347,6 +328,33 @@ class LevelSample:
             edge_groups=edge_groups[live],
             edges=edges[live],
         )
+
+
+class Places:
+    """Where the elements of a sample are, worked out once for many questions."""
+
+    def __init__(self, sample: LevelSample, keys: int) -> None:
+        self.sample, self.keys, self._size = sample, sample.keys, keys
+        levels = sample.levels
+        self._lowest = int(levels.min(initial=0))
+        self._width = int(levels.max(initial=0)) - self._lowest + 1
+        self._places = self.keys * self._width + (levels - self._lowest)
+
+    def levels_of_at_most(self, count: int, since: int) -> Int64Array:
+        """ℓ per key, with so many elements later than ``since`` at levels from ℓ on, at the most.
+
+        Whether an element is one of them does not depend on its own coin, given that it is: with a
+        lower one ℓ would be the same. So what the sample says is unbiased, which it is not if the
+        lowest level that has forgotten nothing is taken (Ting 2017, *Adaptive Threshold Sampling*:
+        such thresholds are substitutable).
+        """
+        later = self._places[self.sample.times > since]
+        shape = self._size, self._width
+        table = np.bincount(later, minlength=self._size * self._width).reshape(shape)
+        from_level_on = np.cumsum(table[:, ::-1], axis=1)[:, ::-1]
+        too_many = (from_level_on > count).sum(axis=1)
+        enough = np.where(too_many > 0, self._lowest + too_many, NO_LEVEL)
+        return np.maximum(self.sample.query_levels(np.full(self._size, since)), enough)
 
 
 def _level_of(groups: Int64Array) -> Int64Array:
