@@ -55,6 +55,14 @@ def main():
     for name, decay in DECAYS.items():
         took = seconds(lambda: feed(DecayedSample(decay=decay), rows, 100_000), 1)
         report.add(f"update_many, decay={name}", EVENTS / 1e6 / took, "M/s", at_least=0.5)
+    for batch in (10_000, 1_000_000):
+        took = seconds(lambda: feed(DecayedSample(sampler="range"), rows, batch), 2)
+        what = f"update_many, range, decay=None, batches of {batch}"
+        report.add(what, EVENTS / 1e6 / took, "M/s", at_least=1)
+    for name, decay in DECAYS.items():
+        make = DecayedSample(decay=decay, sampler="range")
+        took = seconds(lambda: feed(make.empty_like(), rows, 100_000), 1)
+        report.add(f"update_many, range, decay={name}", EVENTS / 1e6 / took, "M/s", at_least=0.2)
     sketch = feed(DecayedSample(), rows, 10**6)
     truth = {}
     now = int(rows["at"].max())
@@ -72,14 +80,21 @@ def main():
     }.items():
         report.add(what, seconds(ask, 3) * 1e3, "ms", at_most=20)
     fading = feed(DecayedSample(decay=decay), rows, 10**6)
-    for name, each in [("decay=None", sketch), ("decay=Exponential", fading)]:
+    ranges = feed(DecayedSample(sampler="range"), rows, 10**6)
+    for name, each in [
+        ("decay=None", sketch),
+        ("decay=Exponential", fading),
+        ("range, decay=None", ranges),
+    ]:
         kept = each._stored().times.size
         report.add(f"elements kept, {name}", kept, "")
         report.add("  bytes per element", each.nbytes / kept, "bytes", at_most=24)
         report.add("  bytes", each.nbytes / 1e3, "KB")
         other = each.copy()
-        report.add("  merge", seconds(lambda: merge_all([each, other]), 5) * 1e3, "ms", at_most=20)
-        report.add("  query", seconds(lambda: each.query(decay), 5) * 1e3, "ms", at_most=20)
+        most = None if each is ranges else 20
+        took = seconds(lambda: merge_all([each, other]), 5)
+        report.add("  merge", took * 1e3, "ms", at_most=most)
+        report.add("  query", seconds(lambda: each.query(decay), 5) * 1e3, "ms", at_most=most)
     report.write()
 
 

@@ -1,0 +1,258 @@
+"""What Gibbons & Tirthapura 2004 and Xu, Tirthapura & Busch 2008 prove of their waves, measured.
+
+``python paper_waves.py [events]``: errors against the size of the window, space against ε and
+against the length of the history, time per element, unions over a tree of 256. Tables go to
+``results/paper_waves_*.tsv``, a picture to ``../docs``.
+"""
+
+import math
+import sys
+import time
+from itertools import pairwise
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from harness import save, write_table
+from recency import DeterministicWave, QuantileWave, RandomizedWave, SumWave, merge_all
+
+ERRORS = (0.2, 0.1, 0.05, 0.02)
+DOUBT = 0.05
+TRIALS = 10
+PARTIES = 256
+
+
+class Stream:
+    """Numbers to 99, visitors by Zipf's law, some events at one time, up to 500 ticks late."""
+
+    def __init__(self, events, seed=4):
+        rng = np.random.default_rng(seed)
+        self.size = events
+        self.in_order = np.cumsum(rng.integers(0, 3, events))
+        self.late = self.in_order - rng.integers(0, 500, events)
+        self.numbers = rng.integers(0, 100, events)
+        self.visitors = rng.zipf(1.3, events) % 10_000_000
+        self.ids = np.arange(events)
+        self.latest = int(self.late.max())
+
+
+def waves(error, seed=0):
+    """One of each, made for an error."""
+    return {
+        "DeterministicWave": DeterministicWave(None, error),
+        "RandomizedWave": RandomizedWave(None, error, seed=seed),
+        "SumWave": SumWave(None, error, seed=seed),
+        "QuantileWave": QuantileWave(None, error, seed=seed),
+    }
+
+
+def columns_of(name, stream, part=slice(None)):
+    """What a wave is fed with."""
+    times = stream.in_order if name == "DeterministicWave" else stream.late
+    given = {"at": times[part]}
+    if name == "RandomizedWave":
+        return {**given, "item": stream.visitors[part]}
+    if name != "DeterministicWave":
+        given["id"] = stream.ids[part]
+    return {**given, "value": stream.numbers[part]}
+
+
+def fed(name, wave, stream, part=slice(None)):
+    wave.update_many(**columns_of(name, stream, part))
+    wave.to_bytes()
+    return wave
+
+
+def exact(name, stream, width):
+    if name == "DeterministicWave":
+        return float(stream.numbers[stream.in_order > stream.in_order[-1] - width].sum())
+    recent = stream.late > stream.latest - width
+    if name == "RandomizedWave":
+        return float(np.unique(stream.visitors[recent]).size)
+    numbers = stream.numbers[recent]
+    return float(numbers.sum()) if name == "SumWave" else np.sort(numbers)
+
+
+def error_of(name, wave, width, truth):
+    """Relative, or for the median by how much its rank is off one half."""
+    if name != "QuantileWave":
+        return abs(wave.query(window=width).value / truth - 1)
+    median = wave.query(0.5, width).value
+    low, high = (np.searchsorted(truth, median, side) / truth.size for side in ("left", "right"))
+    return max(low - 0.5, 0.5 - high, 0.0)
+
+
+def errors(stream):
+    """Errors against the size of the window, ε = 0.05: the guarantee is for every one of them."""
+    rows = []
+    widths = [10**i for i in range(2, int(math.log10(stream.latest)) + 1)]
+    truths = {(name, width): exact(name, stream, width) for name in waves(0.1) for width in widths}
+    off = {key: [] for key in truths}
+    for seed in range(TRIALS):
+        for name, wave in waves(0.05, seed).items():
+            if name == "DeterministicWave" and seed:
+                continue
+            fed(name, wave, stream)
+            for width in widths:
+                off[name, width].append(error_of(name, wave, width, truths[name, width]))
+    for (name, width), found in off.items():
+        rows.append((name, width, float(np.mean(found)), float(np.max(found)), 0.05))
+    write_table("paper_waves_errors", ["wave", "window", "mean error", "largest", "ε"], rows)
+    return rows
+
+
+def papers_capacity(name, error):
+    """Entries per level, or in all samples of one level, that the papers' constants come to.
+
+    Gibbons & Tirthapura 2004, §3 and Lemma 3: ⌈1/ε⌉ + 1 positions; 36/ε² in each of O(log 1/δ)
+    instances, whose median fails with δ if each fails with 1/3. Xu et al. 2008, §2.2, §3: 12
+    ln(8/δ)/ε² and 96 ln(8/δ)/ε².
+    """
+    match name:
+        case "DeterministicWave":
+            return math.ceil(1 / error) + 1
+        case "RandomizedWave":
+            return math.ceil(36 / error**2) * _copies(1 / 3, DOUBT)
+        case "SumWave":
+            return math.ceil(12 * math.log(8 / DOUBT) / error**2)
+        case _:
+            return math.ceil(96 * math.log(8 / DOUBT) / error**2)
+
+
+def _copies(each, doubt):
+    """How many instances it takes for their median to fail that rarely."""
+    copies = 1
+    while doubt < sum(
+        math.comb(copies, k) * each**k * (1 - each) ** (copies - k)
+        for k in range(copies // 2 + 1, copies + 1)
+    ):
+        copies += 2
+    return copies
+
+
+def space_against_error(stream):
+    """Bytes against ε, and elements per level beside those of the papers."""
+    rows = []
+    for error in ERRORS:
+        for name, wave in waves(error).items():
+            fed(name, wave, stream)
+            if name == "DeterministicWave":
+                ours = math.ceil((1 / error + 1) / 2) + 1
+            else:
+                ours = wave.config.capacity
+            theirs = papers_capacity(name, error)
+            rows.append((name, error, wave.nbytes, ours, theirs, theirs / ours))
+    columns = ["wave", "ε", "bytes", "per level, ours", "per level, papers", "ratio"]
+    write_table("paper_waves_sizes", columns, rows)
+    return rows
+
+
+def space_against_history(stream):
+    """Bytes, and nanoseconds per element, against the length of the stream; ε = 0.1."""
+    rows = []
+    length = 10_000
+    while length <= stream.size:
+        for name in waves(0.1):
+            part = slice(0, length)
+            best = math.inf
+            for _ in range(3):
+                wave = waves(0.1)[name]
+                start = time.perf_counter()
+                fed(name, wave, stream, part)
+                best = min(best, time.perf_counter() - start)
+            rows.append((name, length, wave.nbytes, best / length * 1e9))
+        length *= 4
+    write_table("paper_waves_history", ["wave", "events", "bytes", "ns per element"], rows)
+    return rows
+
+
+def tree(stream):
+    """256 parties, a binary tree: is the union what one party that sees everything has?"""
+    rows = []
+    rng = np.random.default_rng(9)
+    party = rng.integers(0, PARTIES, stream.size)
+    for name in waves(0.1):
+        whole = fed(name, waves(0.1)[name], stream)
+        leaves = [fed(name, waves(0.1)[name], stream, party == i) for i in range(PARTIES)]
+        width = stream.latest // 3
+        truth = exact(name, stream, width)
+        if name == "DeterministicWave":
+            total = sum(leaf.query(width, int(stream.in_order[-1])) for leaf in leaves)
+        while len(leaves) > 1:
+            leaves = [merge_all(leaves[i : i + 2]) for i in range(0, len(leaves), 2)]
+        root = leaves[0]
+        same = root == whole
+        alone, merged = (error_of(name, each, width, truth) for each in (whole, root))
+        rows.append((name, "merged", same, alone, merged, root.guarantee))
+        if name == "DeterministicWave":
+            rows.append((name, "answers added up", "", alone, abs(total.value / truth - 1), 0.1))
+    columns = ["wave", "how", "same bytes", "error, one party", "error, 256", "guarantee"]
+    write_table("paper_waves_tree", columns, rows)
+    return rows
+
+
+def claims(found, sizes, history, union):
+    """What the papers prove, and what came out."""
+    table = []
+    for name in waves(0.1):
+        largest = max(row[3] for row in found if row[0] == name)
+        late = sum(row[3] > 0.05 for row in found if row[0] == name)
+        is_certain = name == "DeterministicWave"
+        what = f"{name}: largest error over windows and seeds, as a share of ε"
+        table.append((what, largest / 0.05, "≤ 1" if is_certain else "≤ 1, mostly", late <= 1))
+    for name in waves(0.1):
+        mine = [row for row in history if row[0] == name and row[1] >= 40_000]
+        steps = [later[2] - earlier[2] for earlier, later in pairwise(mine)]
+        uneven = max(steps) / (sum(steps) / len(steps))
+        what = f"{name}: bytes added by four times the history, largest over mean"
+        table.append((what, uneven, "1 (log growth)", uneven <= 1.5))
+    for name in waves(0.1):
+        mine = [row[3] for row in history if row[0] == name and row[1] >= 160_000]
+        ratio = mine[-1] / mine[0]
+        table.append((f"{name}: time per element, longest stream over 160 000", ratio, "1 (O(1))",
+                      ratio <= 1.5))  # fmt: skip
+    for row in union:
+        if row[1] == "merged" and row[0] != "DeterministicWave":
+            what = f"{row[0]}: union over a tree of 256 is lossless"
+            table.append((what, "same bytes" if row[2] else "other bytes", "lossless", row[2]))
+        elif row[1] == "merged":
+            what = f"{row[0]}: error after a tree of 256, as a share of its guarantee"
+            table.append((what, row[4] / row[5], "", row[4] <= row[5]))
+        else:
+            what = f"{row[0]}: 256 answers added up, error as a share of ε"
+            table.append((what, row[4] / row[5], "≤ 1", row[4] <= row[5]))
+    write_table("paper_waves_claims", ["claim", "measured", "papers", "holds"], table)
+
+
+def pictures(found, sizes, history):
+    figure, axes = plt.subplots(1, 4, figsize=(16, 4))
+    for i, name in enumerate(waves(0.1)):
+        mine = [row for row in found if row[0] == name]
+        axes[0].plot([r[1] for r in mine], [max(r[3], 1e-4) for r in mine], f"C{i}o-", label=name)
+        mine = [row for row in sizes if row[0] == name]
+        axes[1].plot([r[1] for r in mine], [r[2] for r in mine], f"C{i}o-", label=name)
+        mine = [row for row in history if row[0] == name]
+        axes[2].plot([r[1] for r in mine], [r[2] / 1e3 for r in mine], f"C{i}o-")
+        axes[3].plot([r[1] for r in mine], [r[3] for r in mine], f"C{i}o-")
+    axes[0].axhline(0.05, color="k", linestyle=":")
+    axes[0].set(xscale="log", yscale="log", xlabel="window, ticks", title="largest error, ε = 0.05")
+    axes[1].set(xscale="log", yscale="log", xlabel="ε", title="bytes")
+    axes[2].set(xscale="log", xlabel="events", title="KB, ε = 0.1", ylim=0)
+    axes[3].set(xscale="log", xlabel="events", title="ns per element, ε = 0.1", ylim=0)
+    axes[1].legend(fontsize=7)
+    save(figure, "paper_waves")
+
+
+def main():
+    events = int(float(sys.argv[1])) if len(sys.argv) > 1 else 3_000_000
+    stream = Stream(events)
+    found = errors(stream)
+    sizes = space_against_error(stream)
+    history = space_against_history(stream)
+    union = tree(stream)
+    claims(found, sizes, history, union)
+    pictures(found, sizes, history)
+
+
+if __name__ == "__main__":
+    main()
