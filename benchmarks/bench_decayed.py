@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from harness import Report, seconds
+from harness import Report, feed, seconds
 from recency import DecayedSample, merge_all
 from recency.decay import (
     Chordal,
@@ -35,14 +35,6 @@ def columns():
         "weight": rng.integers(0, 1000, EVENTS),
         "id": rng.permutation(EVENTS),
     }
-
-
-def feed(sketch, rows, batch, events=EVENTS):
-    for begin in range(0, events, batch):
-        part = slice(begin, begin + batch)
-        sketch.update_many(**{name: column[part] for name, column in rows.items()})
-    sketch.query()  # nothing may wait in a buffer
-    return sketch
 
 
 def main():

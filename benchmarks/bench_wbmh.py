@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from harness import Report, seconds
+from harness import Report, feed, seconds
 from recency import WeightBasedMergingHistogram, merge_all
 from recency.decay import Polynomial
 
@@ -18,14 +18,6 @@ def columns():
         "at": np.arange(EVENTS) - rng.integers(0, 2000, EVENTS),
         "weight": rng.integers(1, 100, EVENTS),
     }
-
-
-def feed(sketch, rows, batch):
-    for begin in range(0, EVENTS, batch):
-        part = slice(begin, begin + batch)
-        sketch.update_many(**{name: column[part] for name, column in rows.items()})
-    sketch.query()  # nothing may wait in a buffer
-    return sketch
 
 
 def main():

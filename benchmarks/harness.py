@@ -23,6 +23,16 @@ def seconds(run: Callable[[], object], repeat: int = 5) -> float:
     return best
 
 
+def feed(sketch, columns: dict, batch: int, events: int | None = None):
+    """The sketch after so many events, in batches; nothing waits in a buffer."""
+    size = events or len(columns["at"])
+    for begin in range(0, size, batch):
+        part = slice(begin, min(begin + batch, size))
+        sketch.update_many(**{name: column[part] for name, column in columns.items()})
+    sketch.query()
+    return sketch
+
+
 def write_table(name: str, columns: list[str], rows: list[tuple]) -> None:
     """Print a table, and write it to ``results/<name>.tsv``."""
     lines = ["\t".join(columns)]

@@ -88,8 +88,8 @@ class DecayedSample(SampleSketch):
         before. None for no bound.
     sampler
         ``"uniform"``, or ``"range"``, the paper's own: weights are integers up to 2²⁰, and a decay
-        given here is rounded down to whole weights, ⌊weight · decay⌋. It is slower and its errors
-        are a little larger; it is there to compare.
+        given here is rounded down to whole weights, ⌊weight · decay⌋. It is slower, and its errors
+        are about the same; it is there to compare.
     copies
         Odd number of independent samples, of which the median answers (§3.4); each may then be
         smaller.

@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
-from typing import Any, Literal, NoReturn, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recency.column import Column, SketchColumn
+from recency.converging import check_converging
 from recency.core import validate
 from recency.core.arrays import (
     INT64_MIN,
@@ -154,7 +155,7 @@ class WeightBasedMergingHistogram(DrawsCoins):
         unit: Literal["s", "ms", "us"] | None = None,
     ) -> None:
         validate.one_of(unit, "unit", UNITS)
-        _check_decay(decay)
+        check_converging(decay)
         error = validate.fraction(relative_error, "relative_error")
         sure = validate.confidence(confidence)
         most = None if max_value is None else validate.number(max_value, "max_value", 0) + 0.0
@@ -724,42 +725,3 @@ def _usual_capacity(decay: Decay, error: float, sure: float, spread: float) -> i
 def _no_cutoff(grid: Int64Array) -> Int64Array:
     """Values do not expire."""
     return np.full(max(grid.size, 1), INT64_MIN)
-
-
-_INSTEAD = (
-    "use DecayedSample, whose correlated_sum errs by a part of the whole sum under any decay, or a "
-    "converging decay such as Polynomial"
-)
-
-
-def _check_decay(decay: object) -> None:
-    """Refuse decays under which no small summary keeps relative errors, and say why."""
-    if not isinstance(decay, Decay):
-        raise TypeError(f"decay must be a Decay, got {type(decay).__name__}; see recency.decay")
-
-    def refuse(kind: str, reason: str, theorem: str, instead: str = "") -> NoReturn:
-        raise ValueError(
-            f"decay must be converging and not exponential, but {decay} is {kind}: {reason} "
-            f"(Cormode, Tirthapura & Xu 2009, Theorem {theorem}); {_INSTEAD}{instead}"
-        )
-
-    if isinstance(decay, FiniteExponential):
-        return
-    if "finite" in decay.kinds:
-        refuse(
-            "finite",
-            "relative errors need Ω(N log(m/N)) bits for N ticks with weight and m values, "
-            "as much as storing them",
-            "4.1",
-        )
-    finite = ", or FiniteExponential, under which elements that count are kept one by one"
-    linear = "relative errors need Ω(m log(n/m)) bits for m values in n = Θ(m) elements"
-    if "exponential" in decay.kinds:
-        refuse("exponential", linear, "4.2", finite)
-    if "super_exponential" in decay.kinds:
-        refuse("super-exponential", linear, "4.3", finite)
-    if "converging" not in decay.kinds:
-        raise ValueError(
-            f"decay must be converging, but {decay} does not say so (kinds): where f(x + 1)/f(x) "
-            f"falls, elements of a bucket do not stay alike; {_INSTEAD}"
-        )

@@ -1,0 +1,48 @@
+"""Which decays have a small summary with relative errors, and why the others have none.
+
+A correlated sum is that of the elements with values from a threshold on, the threshold being chosen
+when asked. Cormode, Tirthapura & Xu 2009 (*Time-Decayed Correlated Aggregates*) show what it takes
+to answer with an error relative to the answer (§4).
+"""
+
+from typing import NoReturn
+
+from recency.decay import Decay, FiniteExponential
+
+_INSTEAD = (
+    "use DecayedSample, whose correlated_sum errs by a part of the whole sum under any decay, or a "
+    "converging decay such as Polynomial"
+)
+
+
+def check_converging(decay: object) -> None:
+    """Refuse decays under which no small summary keeps relative errors, and say why."""
+    if not isinstance(decay, Decay):
+        raise TypeError(f"decay must be a Decay, got {type(decay).__name__}; see recency.decay")
+
+    def refuse(kind: str, reason: str, theorem: str, instead: str = "") -> NoReturn:
+        raise ValueError(
+            f"decay must be converging and not exponential, but {decay} is {kind}: {reason} "
+            f"(Cormode, Tirthapura & Xu 2009, Theorem {theorem}); {_INSTEAD}{instead}"
+        )
+
+    if isinstance(decay, FiniteExponential):
+        return
+    if "finite" in decay.kinds:
+        refuse(
+            "finite",
+            "relative errors need Ω(N log(m/N)) bits for N ticks with weight and m values, "
+            "as much as storing them",
+            "4.1",
+        )
+    finite = ", or FiniteExponential, under which elements that count are kept one by one"
+    linear = "relative errors need Ω(m log(n/m)) bits for m values in n = Θ(m) elements"
+    if "exponential" in decay.kinds:
+        refuse("exponential", linear, "4.2", finite)
+    if "super_exponential" in decay.kinds:
+        refuse("super-exponential", linear, "4.3", finite)
+    if "converging" not in decay.kinds:
+        raise ValueError(
+            f"decay must be converging, but {decay} does not say so (kinds): where f(x + 1)/f(x) "
+            f"falls, elements of a bucket do not stay alike; {_INSTEAD}"
+        )
