@@ -49,7 +49,7 @@ class Trace:
         clients = np.minimum(rng.zipf(1.2, events), 10**9) % 1_000_000
         servers = rng.choice(33, events, p=_busy(33))
         # Requests for a page come with others for what is on it: same second, client and server.
-        again = np.flatnonzero(rng.random(events) < 0.235)
+        again = np.flatnonzero(rng.random(events) < 0.07)
         again = again[again > 0]
         first = np.maximum.accumulate(
             np.where(np.isin(np.arange(events), again), -1, np.arange(events))

@@ -89,7 +89,8 @@ class DecayedSample(SampleSketch):
     sampler
         ``"uniform"``, or ``"range"``, the paper's own: weights are integers up to 2²⁰, and a decay
         given here is rounded down to whole weights, ⌊weight · decay⌋. It is slower, and its errors
-        are about the same; it is there to compare.
+        are about the same; it is there to compare. Where few heavy elements dominate, confidence
+        above 0.95 needs ``copies``: hits of one range come in clusters.
     copies
         Odd number of independent samples, of which the median answers (§3.4); each may then be
         smaller.
@@ -374,8 +375,7 @@ class DecayedSample(SampleSketch):
         if prototype._has_ranges:
             if ((weights > MOST_TERMS) | (weights % 1 != 0)).any():
                 return "a weight that has no range"
-            # Nothing is above the last level, so it can do without an edge.
-            if ((sample.edge_levels < 0) | (sample.edge_levels >= LIMITS.size - 1)).any():
+            if ((sample.edge_levels < 0) | (sample.edge_levels > LIMITS.size - 2)).any():
                 return "a level that ranges do not have"
         if (prototype._sampler.levels(weights, coins) != sample.levels).any():
             return "an element at a level that is not its own"
@@ -427,7 +427,8 @@ class DecayedSample(SampleSketch):
         """The decayed number of elements, Σ decay(age); without a relative guarantee.
 
         An element counts as often as it was likely to be missed. Where weights differ much, light
-        ones are rarely seen, and the interval, which knows the least weight, is wide.
+        ones are rarely seen, and the interval, which knows the least weight, is wide. With ranges
+        and a decay that is fixed, elements count ⌊weight · decay⌋/weight each.
         """
         return self._answer(decay, now, lambda each, sure: self._counted(each, where).total(sure))
 

@@ -549,7 +549,8 @@ class WeightBasedMergingHistogram(DrawsCoins):
             everything = each.at_least(0.0)
             everything.check_sampled()
             others = everything.of(everything.values != number)
-            return share(each.between(number, number).total(sure), others.total(sure))
+            of_value = each.between(number, number)
+            return share(of_value.sampled_total(sure), others.sampled_total(sure))
 
         return self._asked(self._now(now), part, needs_data=True)
 
@@ -602,7 +603,7 @@ class WeightBasedMergingHistogram(DrawsCoins):
             limit = float(values[i - 1]) if i else -1.0
             upper = aged.above(limit) if i else everything
             below = everything.of(everything.values <= limit)
-            return share(upper.total(sure), below.total(sure))
+            return share(upper.sampled_total(sure), below.sampled_total(sure))
 
         def first(end: int, least: int) -> int:
             """The fewest values above which there is no more than 1 − q; one more if none are."""

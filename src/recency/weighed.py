@@ -59,15 +59,19 @@ class Weighed:
                 else 0.0,
             )
 
-    def total(self, confidence: float) -> Triple:
-        """The sum of all elements of their kind, with bounds."""
+    def sampled_total(self, confidence: float) -> Triple:
+        """The sum of all elements of their kind, with bounds, from the sample alone."""
         random = self.units > 0
         known = rounded_once(self.shares[~random])
         if not self.most:
             return known, known, known
         parts, units = (each[random] / self.most for each in (self.shares, self.units))
         total, squares = rounded_once(parts), rounded_once(parts * units)
-        value, lower, upper = _with_bounds(known, total, squares, self.most, confidence)
+        return _with_bounds(known, total, squares, self.most, confidence)
+
+    def total(self, confidence: float) -> Triple:
+        """The same, from all that is present."""
+        value, lower, upper = self.sampled_total(confidence)
         # What is present is certain. It rarely says more than the sample: sum it only if it may.
         if 1.001 * self.decayed.sum() > lower:
             seen = rounded_once(self.decayed)
@@ -157,7 +161,8 @@ class Weighed:
     def share_of(self, matches: BoolArray, confidence: float) -> Triple:
         """Which part of the whole some elements make up, in [0, 1]."""
         self.check_sampled()
-        return share(self.of(matches).total(confidence), self.of(~matches).total(confidence))
+        part, rest = (self.of(each).sampled_total(confidence) for each in (matches, ~matches))
+        return share(part, rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,8 +192,9 @@ def _with_bounds(
 
 
 def share(part: Triple, rest: Triple) -> Triple:
-    """part / (part + rest), from bounds on both, which are independent.
+    """part / (part + rest), from bounds on both, which are independent, and those of a sample.
 
+    (A bound that is certain may be the truth itself, and then says nothing of deviations.)
     The share q is where (1 − q)·part = q·rest. The difference of both sides has an interval that
     combines theirs by squares (Zou & Donner 2008); the ends are where it stops containing 0.
     """

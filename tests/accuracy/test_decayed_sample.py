@@ -125,6 +125,24 @@ def test_errors_and_intervals_are_as_promised(sampler, stream, fixed):
     assert_rare(failures, TRIALS, DOUBT)
 
 
+@pytest.mark.parametrize("sampler", ["uniform", "range"])
+@pytest.mark.parametrize("heavy", [1, 4, 6, 50])
+def test_shares_of_single_elements_are_covered(sampler, heavy):
+    """What is present is known for certain of them: that must not narrow the interval."""
+    failures = Counter()
+    size = 5000
+    weights = np.append(heavy, np.ones(size, dtype=np.int64))
+    values = np.append(1.0, np.zeros(size))
+    for trial in range(100):
+        sketch = DecayedSample(0.1, 1 - DOUBT, sampler=sampler, seed=trial)
+        sketch.update_many(values, at=0, weight=weights, id=np.arange(size + 1))
+        answer = sketch.selectivity(lambda v, w: v == 1)
+        failures["share"] += not holds(answer, heavy / (size + heavy))
+        answer = sketch.rank(0)
+        failures["rank"] += not holds(answer, size / (size + heavy))
+    assert_rare(failures, 100, DOUBT)
+
+
 def test_the_median_of_copies_keeps_the_promise():
     failures = Counter()
     for trial in range(100):

@@ -100,6 +100,18 @@ def test_errors_and_intervals_are_as_promised(stream, parts):
     assert_rare(failures, TRIALS, DOUBT)
 
 
+@pytest.mark.parametrize("heavy", [1.0, 6.0, 50.0])
+def test_frequencies_of_single_elements_are_covered(heavy):
+    failures = Counter()
+    weights, values = np.append(heavy, np.ones(5000)), np.append(1.0, np.zeros(5000))
+    for trial in range(100):
+        sketch = WeightBasedMergingHistogram(NoDecay(), 0.1, 1 - DOUBT, seed=trial)
+        sketch.update_many(values, at=0, weight=weights)
+        for value, truth in [(1, heavy / (5000 + heavy)), (0, 5000 / (5000 + heavy))]:
+            failures[value] += not holds(sketch.relative_frequency(value), truth)
+    assert_rare(failures, 100, DOUBT)
+
+
 @pytest.mark.parametrize("load", [1.5, 2.0, 2.5, 6.0])
 @pytest.mark.parametrize(
     ("decay", "oldest", "settings"),

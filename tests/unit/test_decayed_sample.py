@@ -321,6 +321,21 @@ def test_the_end_of_time(decay):
         assert loads(sketch.to_bytes()) == sketch
 
 
+@pytest.mark.parametrize("sampler", ["uniform", "range"])
+@pytest.mark.parametrize("decay", [NoDecay(), Polynomial(0.01), Exponential(half_life=2**60)])
+def test_ages_beyond_those_that_there_are_times_for(sampler, decay):
+    """From the first tick to the last but one: no age is as long as never."""
+    together = DecayedSample(sampler=sampler, decay=decay)
+    together.update_many([1, 2], at=np.array([1 - 2**63, 2**63 - 2]), weight=1000)
+    apart = DecayedSample(sampler=sampler, decay=decay)
+    apart.update(1, at=1 - 2**63, weight=1000)
+    apart.query()
+    apart.update(2, at=2**63 - 2, weight=1000)
+    assert together == apart == DecayedSample.from_bytes(apart.to_bytes())
+    truth = 1000 + 1000 * decay(2.0**64)
+    assert together.query().value == pytest.approx(truth, abs=1)
+
+
 def test_ages_beyond_what_floats_tell_apart():
     sketch = DecayedSample()
     sketch.update(at=0)

@@ -167,3 +167,13 @@ def test_weights_are_integers_of_limited_size():
     with pytest.raises(TypeError, match="weight must be"):
         sketch.update(at=1, weight=0.5)
     assert sketch.is_empty
+
+
+@pytest.mark.parametrize("decay", [None, SlidingWindow(100)])
+def test_the_highest_level_may_overflow(decay):
+    """Two elements with an integer whose hash is 0, and room for one: nothing is any higher."""
+    sketch = DecayedSample(sampler="range", capacity=1, decay=decay)
+    sketch.update_many(0, at=[5, 5], weight=2**20, id=[2305539, 12886595])
+    assert (sketch._stored().levels[:1] == 42).all()
+    assert sketch.query().upper >= 2**21
+    assert DecayedSample.from_bytes(sketch.to_bytes()) == sketch

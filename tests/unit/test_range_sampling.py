@@ -1,10 +1,13 @@
 """Progressions modulo p against the terms themselves, for small moduli and for the one in use."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recency.core import range_sampling
 from recency.core.range_sampling import MOST_TERMS, PRIME, first_hit, range_hits, range_min
 
 
@@ -93,20 +96,17 @@ def test_the_modulus_in_use_with_most_terms():
         compare(PRIME, [(u, int(a), MOST_TERMS, limit) for u in starts[:4] for a in steps])
 
 
-def test_steps_are_few():
+def test_steps_are_few(monkeypatch):
     """O(log n): the number of terms at least halves with every step."""
-    rng = np.random.default_rng(8)
-    u, a = rng.integers(0, PRIME, (2, 2000))
-    n = np.full(2000, MOST_TERMS)
-    p = np.full(2000, PRIME)
-    rounds = 0
-    while n.size:
-        back = 2 * a > p
-        u, a = np.where(back, (u + (n - 1) * a) % p, u), np.where(back, p - a, a)
-        wraps = (u + (n - 1) * a) // p
-        assert (2 * wraps <= n + 1).all()
-        go_on = np.flatnonzero(wraps)
-        u, n, p, a = u[go_on], wraps[go_on], a[go_on], p[go_on]
-        u, a = (u - a) % p, -a % p
-        rounds += 1
-    assert rounds <= 21
+    terms = []
+    slowly = range_sampling._slowly
+
+    def watched(u, a, n, p):
+        terms.append(int(n.max()))
+        return slowly(u, a, n, p)
+
+    monkeypatch.setattr(range_sampling, "_slowly", watched)
+    u, a = np.random.default_rng(8).integers(0, PRIME, (2, 2000))
+    range_min(u, a, np.full(2000, MOST_TERMS), PRIME)
+    assert len(terms) <= 21
+    assert all(2 * after <= before + 1 for before, after in pairwise(terms))

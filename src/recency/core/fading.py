@@ -80,8 +80,13 @@ def before_the_end(time: int) -> int:
 def _enough(decay: DecayFunction) -> FloatArray:
     """Ages, not too small, at which a decay has fallen by 1/16, 2/16, … halvings; first, −1."""
     halvings = np.arange(1, _STEPS * _MOST_HALVINGS) / _STEPS
-    ages = decay.first_age_below(np.ones(halvings.size), exp2(-halvings)).astype(np.float64)
+    ages = _or_never(decay.first_age_below(np.ones(halvings.size), exp2(-halvings)))
     return np.append(-1.0, ages * (1 + 1e-9) + 2)
+
+
+def _or_never(ages: Int64Array) -> FloatArray:
+    """Ages as floats, infinite where they say never: there are ages up to 2⁶⁴."""
+    return np.where(ages == INT64_MAX, np.inf, ages.astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -203,7 +208,7 @@ class RangeFading(Fading):
         until = self._until(sample, key, levels)
         # Which elements have any integers left at the time that they must outlast, how many, and
         # is one of those sampled?
-        gone = self.decay.first_age_below(weights, np.ones_like(weights))
+        gone = _or_never(self.decay.first_age_below(weights, np.ones_like(weights)))
         ages = ages_of(times[:, None], until)
         rows, places = np.nonzero((tops[:, None] >= levels) & (ages < gone[:, None]))
         left = self.sampler.decayed(weights[rows], self.decay.at(ages[rows, places]))

@@ -34,7 +34,7 @@ def range_min(start: Int64Array, step: Int64Array, terms: Int64Array, prime: int
         u, a = _slowly(u, a, n, p)
         smallest[rows] = np.minimum(smallest[rows], u)
         wraps = (u + (n - 1) * a) // p
-        go_on = np.flatnonzero(wraps)
+        go_on = np.flatnonzero(wraps > 0)
         rows, u, n, p, a = rows[go_on], u[go_on], wraps[go_on], a[go_on], p[go_on]
         # The first term after the m-th wrap is u − m·p modulo the step, for m from 1 to `wraps`.
         u, a = (u - a) % p, -a % p

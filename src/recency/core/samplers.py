@@ -1,8 +1,7 @@
 """Two ways to sample elements by weight, and what the sampled ones stand for.
 
 Both draw on one coin of 53 bits per element, the same wherever it comes from, and put an element of
-weight w into the samples of all levels up to its own, level i with a probability of about
-min(1, w/2ⁱ).
+weight w into the samples of all levels up to its own. What it stands for there is w on average.
 
 :class:`UniformSampler`: the coin is one uniform number U in (0, 1], and the element is at level i
 iff U·2ⁱ ≤ w. It stands for max(w, 2ⁱ). Weights may be any numbers, so levels may be negative.
@@ -10,7 +9,9 @@ iff U·2ⁱ ≤ w. It stands for max(w, 2ⁱ). Weights may be any numbers, so le
 :class:`RangeSampler` (Cormode, Tirthapura & Xu 2009, *Time-Decaying Sketches*, §3.2): the element
 has w integers, and the coin a progression modulo p that hashes them; integers with a hash below
 ⌊p/2ⁱ⌋ are sampled at level i. The element is there if any of its integers is, and stands for
-p/⌊p/2ⁱ⌋ for each that is. Weights are integers, and level 0 holds all elements.
+p/⌊p/2ⁱ⌋ for each that is. Weights are integers, and level 0 holds all elements. The hashes of one
+range are pairwise independent, not more: their number of hits has the variance of a Poisson number,
+but now and then there are many at once, or none where 16 are expected (1.4 % of cases, not 10⁻⁷).
 """
 
 from typing import Protocol
@@ -23,7 +24,7 @@ from recency.core.level_sample import NO_LEVEL, levels_of_weights
 from recency.core.range_sampling import PRIME, range_hits, range_min
 
 _START, _STEP = 1, 2  # seeds of what is made of a coin
-LIMITS = PRIME >> np.arange(43)  # ⌊p/2ⁱ⌋, of which the last is 1
+LIMITS = PRIME >> np.arange(44)  # ⌊p/2ⁱ⌋, of which the last is 0: nothing is that high
 
 
 class Sampler(Protocol):
@@ -84,7 +85,8 @@ class RangeSampler:
 
     def scales(self, levels: Int64Array) -> FloatArray:
         """p/⌊p/2ˡ⌋; all integers are at level 0."""
-        return np.where(levels <= 0, 0.0, PRIME / LIMITS[np.maximum(levels, 0)])
+        limits = np.maximum(LIMITS[np.maximum(levels, 0)], 1)
+        return np.where(levels <= 0, 0.0, PRIME / limits)
 
     def standing(
         self, weights: FloatArray, coins: UInt64Array, levels: Int64Array
