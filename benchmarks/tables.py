@@ -29,7 +29,7 @@ def rows_of(file):
 
 def cell(text):
     """Whole numbers with separators, powers of ten as such."""
-    if re.fullmatch(r"-?\d{5,}", text):
+    if re.fullmatch(r"-?\d{4,}", text):
         return f"{int(text):,}"
     number = re.fullmatch(r"(-?[\d.]+)e([+-]\d+)", text)
     if number:
