@@ -19,10 +19,11 @@ from recency import (
     QuantileWave,
     RandomizedWave,
     SumWave,
+    WeightBasedMergingHistogram,
     loads,
     merge_all,
 )
-from recency.decay import Custom, Exponential
+from recency.decay import Custom, Exponential, Polynomial
 from recency.spark import functions as R
 from recency.spark import register, sketch_df
 
@@ -403,3 +404,33 @@ def test_heavy_hitters_come_by_name(spark):
     text = '{"threshold": 0.2, "window": 1000}'
     rows = spark.sql(f"select recency_frequent(sketch, null, '{text}') as f from sites").collect()
     assert [row["f"][0]["item"] for row in rows] == ["/1", "/1"]
+
+
+def test_correlated_questions_in_a_column(frame, events):
+    """Sums above a threshold, quantiles and heavy hitters, of amounts by page, against the truth."""
+    decay = Polynomial(1, scale=3600)
+    prototype = WeightBasedMergingHistogram(decay, unit="s")
+    named = {"at": "ticks", "value": "amount", "weight": "amount"}
+    table = sketch_df(frame, prototype, **named, by="page").select(
+        "page",
+        R.estimate("sketch", threshold=40).alias("large"),
+        R.estimate("sketch", "quantile", q=0.9).alias("high"),
+        R.frequent("sketch", threshold=0.02).alias("frequent"),
+    )
+    found = {row["page"]: row for row in table.collect()}
+    assert set(found) == {"a", "b", "c"}
+    rows = events.select(["ticks", "amount", "page"]).drop_null()
+    ticks, amounts, pages = (
+        rows[name].to_numpy(zero_copy_only=False) for name in rows.column_names
+    )
+    for page, row in found.items():
+        mine = pages == page
+        weights = amounts[mine] * decay(ticks[mine].max() - ticks[mine])
+        values, truth = amounts[mine], weights[amounts[mine] >= 40].sum()
+        assert row["large"]["estimate"] == pytest.approx(truth, rel=1e-9)  # few: all are kept
+        order = np.argsort(values, kind="stable")
+        shares = np.cumsum(weights[order]) / weights.sum()
+        assert row["high"]["estimate"] == values[order][np.searchsorted(shares, 0.9)]
+        sums = np.bincount(values, weights)
+        assert row["frequent"][0]["estimate"] == pytest.approx(sums.max(), rel=1e-9)
+        assert len(row["frequent"]) == (sums >= 0.02 * sums.sum()).sum()
