@@ -407,7 +407,7 @@ def test_heavy_hitters_come_by_name(spark):
 
 
 def test_correlated_questions_in_a_column(frame, events):
-    """Sums above a threshold, quantiles and heavy hitters, of amounts by page, against the truth."""
+    """Sums above a threshold, quantiles and heavy hitters of amounts, against the truth."""
     decay = Polynomial(1, scale=3600)
     prototype = WeightBasedMergingHistogram(decay, unit="s")
     named = {"at": "ticks", "value": "amount", "weight": "amount"}
