@@ -501,12 +501,7 @@ class DecayedSample(SampleSketch):
         interval has; some that nearly reach it are there too. Below that, values that were never
         sampled are not known.
         """
-        is_share = not validate.is_integer(threshold)
-        least = (
-            validate.fraction(threshold, "threshold")
-            if is_share
-            else validate.integer(threshold, "threshold", 1)
-        )
+        least, is_share = validate.share_or_count(threshold, "threshold")
         copies = self._weighed(decay, now)
         if not copies:
             return []

@@ -463,9 +463,9 @@ class DyadicEcm(CellSketch):
 
     def _threshold(self, threshold: Any) -> tuple[float, int]:
         """A share or a count; the other is 0."""
-        if validate.is_integer(threshold):
-            return 0.0, validate.integer(threshold, "threshold", 1)
-        share = validate.fraction(threshold, "threshold")
+        share, is_share = validate.share_or_count(threshold, "threshold")
+        if not is_share:
+            return 0.0, int(share)
         if share < self.config.min_threshold:
             raise ValueError(
                 f"threshold must be at least {self.config.min_threshold:g} (min_threshold), "

@@ -317,8 +317,9 @@ class WeightBasedMergingHistogram(DrawsCoins):
         if oldest:
             assert self._latest is not None
             grid = self._regions.grid(min(oldest), self._latest)
-            self._sample = LevelSample.merge([self._placed(grid, self._latest)], _no_cutoff(grid))
-            self._grid = grid
+            if self._keeps_all or not np.array_equal(grid, self._grid):
+                placed = self._placed(grid, self._latest)
+                self._sample, self._grid = LevelSample.merge([placed], _no_cutoff(grid)), grid
         super()._work_in(columns)
 
     def _placed(self, grid: Int64Array, clock: int) -> LevelSample:
@@ -563,12 +564,7 @@ class WeightBasedMergingHistogram(DrawsCoins):
         share of ``guarantee`` on, a value that reaches it is missed with no more doubt than its
         interval has; some that nearly reach it are there too.
         """
-        is_share = not validate.is_integer(threshold)
-        least = (
-            validate.fraction(threshold, "threshold")
-            if is_share
-            else validate.integer(threshold, "threshold", 1)
-        )
+        least, is_share = validate.share_or_count(threshold, "threshold")
         aged = self._aged(self._now(now))
         if aged is None:
             return []
@@ -588,7 +584,7 @@ class WeightBasedMergingHistogram(DrawsCoins):
         """The smallest value whose share, with all smaller ones, is at least ``q``.
 
         The share *above* a value is known with relative error: the rank of high quantiles is off
-        by ``guarantee`` · (1 − q), not by a part of the whole.
+        by about twice ``guarantee`` · (1 − q), not by a part of the whole.
         """
         rank = validate.number(q, "q", 0, 1)
         aged = self._aged(self._now(now))

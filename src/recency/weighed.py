@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from recency.core.arrays import BoolArray, FloatArray, Int64Array, rounded_once
 from recency.core.fading import DecayFunction, ages_of, before_the_end
 from recency.core.level_sample import NO_LEVEL, LevelSample, Places, group_of
-from recency.core.samplers import Sampler
+from recency.core.samplers import SAMPLERS, Sampler
 from recency.core.sizing import sum_interval
 from recency.errors import NoAnswerError
 
@@ -281,8 +281,7 @@ def by_value(
         levels = places.levels_of_at_most(most, order)
     else:  # nothing was forgotten
         levels = np.full(newest.size, NO_LEVEL)
-    is_exact = levels == NO_LEVEL
-    scales = np.where(is_exact, 0.0, np.ldexp(1.0, np.where(is_exact, 0, levels)))
+    scales = SAMPLERS["uniform"].scales(levels)
     lowest = group_of(np.arange(levels.size), levels)
     rows = np.flatnonzero((sample.times > order) & (sample.groups >= lowest[keys]))
     weights, times = (column[rows] for column in sample.columns)

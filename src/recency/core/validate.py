@@ -104,6 +104,13 @@ def numbers(
     return array
 
 
+def share_or_count(value: object, name: str) -> tuple[float, bool]:
+    """A share of the whole in (0, 1), or a count (an integer ≥ 1), and which of them it is."""
+    if is_integer(value):
+        return integer(value, name, 1), False
+    return fraction(value, name), True
+
+
 def is_scalar(values: object) -> bool:
     """Whether this is one value and not a column of them."""
     if isinstance(values, np.ndarray):
