@@ -135,7 +135,7 @@ def test_the_inverse_of_the_integral_version_is_exact(decay):
     st.floats(1e-9, 1e12),
     st.floats(1e-12, 1e12),
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_the_first_age_below_is_the_first(decay, weight, bound):
     age = int(decay.first_age_below(np.array([weight]), np.array([bound]))[0])
     assert 0 <= age <= INT64_MAX

@@ -131,7 +131,7 @@ def test_few_elements_under_a_decay_chosen_beforehand(decay):
 
 
 @given(st.integers(0, 10**6), st.sampled_from(DECAYS))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_decayed_sum_is_a_sum_over_windows(seed, decay):
     """Cormode, Tirthapura & Xu 2009, Lemma 4.4: Σ (g(c − t) − g(c − t + 1)) · V(t), by parts.
 
@@ -184,7 +184,7 @@ class PlainFading:
 
 
 @given(st.integers(0, 10**6), st.sampled_from(DECAYS[1:]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_fading_samples_are_those_of_the_definition(seed, decay):
     rng = np.random.default_rng(seed)
     sketch = DecayedSample(decay=decay, capacity=5, seed=seed)

@@ -85,7 +85,7 @@ def test_hashing_in_blocks_makes_no_difference():
     assert xxh64(x, 3).tolist() == [int(xxh64(x[i : i + 1], 3)[0]) for i in range(20_000)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.binary(max_size=70) | st.text(max_size=30).map(str.encode), max_size=40))
 def test_strings_in_a_buffer_hash_like_one_by_one(strings):
     bounds = np.cumsum([0, *map(len, strings)])

@@ -27,7 +27,7 @@ def plain_sample(elements, capacity, cutoff):
     return sorted(kept), {level: edge for level, edge in edges.items() if edge > cutoff}
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(data=st.data(), capacity=st.integers(1, 6), distinct=st.booleans())
 def test_the_sample_is_what_its_definition_says(data, capacity, distinct):
     rows = data.draw(

@@ -61,7 +61,7 @@ def progressions(prime, most_terms):
     return st.lists(row, min_size=1, max_size=20)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@settings(max_examples=300)
 @given(prime=st.sampled_from([2, 3, 5, 7, 13, 97, 101, 997]), data=st.data())
 def test_small_moduli(prime, data):
     compare(prime, data.draw(progressions(prime, 3 * prime)))
@@ -81,7 +81,7 @@ def test_every_progression_of_a_tiny_modulus(prime):
     )
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_the_modulus_in_use(data):
     compare(PRIME, data.draw(progressions(PRIME, 3000)))

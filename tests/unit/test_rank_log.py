@@ -76,7 +76,7 @@ def test_very_large_ranks_do_not_overflow(rule):
     assert lower[0] == upper[0] == value
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(data=st.data(), rule=st.sampled_from([EXPONENTIAL, WAVE]))
 def test_many_keys_in_one_call_are_as_many_logs(data, rule):
     size, keys = data.draw(st.integers(1, 300)), 5
@@ -111,7 +111,7 @@ def test_many_keys_in_one_call_are_as_many_logs(data, rule):
     assert back.ranks.tolist() == together.ranks.tolist()
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32), rule=st.sampled_from([EXPONENTIAL, WAVE]), gap=st.booleans())
 def test_units_at_different_times_are_appended_as_any_others(seed, rule, gap):
     rng = np.random.default_rng(seed)

@@ -1,0 +1,8 @@
+"""Settings of every test here."""
+
+from hypothesis import settings
+
+# The same examples in every run, however slow the machine is: a test passes or fails for a reason
+# that is in the code.
+settings.register_profile("recency", derandomize=True, deadline=None, database=None)
+settings.load_profile("recency")
