@@ -262,12 +262,12 @@ class DecayedSample(SampleSketch):
     def _buffer_rows(self) -> None:
         if self._rows:
             values, ticks, weights, ids = zip(*self._rows, strict=True)
-            self._rows = []
             hashes = np.full(len(ids), _NO_ID, dtype=np.uint64)
             known = [i for i, id in enumerate(ids) if id is not None]
             if known:
                 hashes[known] = hash_items([ids[i] for i in known], self.config.seed, "id")
             self._buffer(np.array(values) + 0.0, np.array(ticks), np.array(weights) + 0.0, hashes)
+            self._rows = []
 
     def _levels(self, columns: Sequence[Int64Array]) -> Int64Array:
         return self._sampler.levels(columns[3].view(np.float64), _coins(columns[0]))

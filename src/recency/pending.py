@@ -34,9 +34,18 @@ class Pending:
 
     def take(self) -> tuple[Int64Array, ...]:
         """All that waits, column by column, to be used before anything else is added."""
+        columns = self.look()
+        self.clear()
+        return columns
+
+    def look(self) -> tuple[Int64Array, ...]:
+        """The same, and it goes on waiting until :meth:`clear`."""
         self._store_rows()
-        size, self._stored = self._stored, 0
-        return tuple(self._buffer[:, :size])
+        return tuple(self._buffer[:, : self._stored])
+
+    def clear(self) -> None:
+        """Nothing waits any more."""
+        self._stored = 0
 
     def release(self) -> None:
         """Give back the memory of an empty buffer: a sketch that is asked is not being fed."""

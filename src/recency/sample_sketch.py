@@ -162,7 +162,8 @@ class SampleSketch(WindowedSketch):
 
     def _flush(self) -> None:
         """Work in what waits; there is more to come."""
-        self._work_in(self._pending.take())
+        self._work_in(self._pending.look())
+        self._pending.clear()
 
     def _settle(self) -> None:
         """Work in what waits and let old elements expire; when makes no difference."""
@@ -173,6 +174,15 @@ class SampleSketch(WindowedSketch):
             self._settled = True
 
     def _work_in(self, columns: Sequence[Int64Array]) -> None:
+        """All rows or none: a decay of the user's may raise, or the user interrupt."""
+        before = self._sample
+        try:
+            self._take_in(columns)
+        except BaseException:
+            self._sample = before
+            raise
+
+    def _take_in(self, columns: Sequence[Int64Array]) -> None:
         """Last rows first: mostly they are the newest, and raise the edges that thin the rest."""
         cutoff = self._cutoff()
         survivors: list[tuple[Int64Array, Int64Array, Columns]] = []

@@ -506,6 +506,34 @@ def test_bad_settings_and_questions_are_refused(make, error, message):
         make()
 
 
+def test_a_decay_that_fails_loses_nothing():
+    """Rows wait until they are worked in, and those of a question that failed still do."""
+    fails = []
+
+    def fn(ages):
+        if fails:
+            raise ArithmeticError("not now")
+        return 1 / (1 + ages)
+
+    def fed():
+        sketch = DecayedSample(decay=Custom(fn), capacity=10)
+        sketch.update_many(at=times[:1500], id=times[:1500])
+        sketch.query()
+        sketch.update_many(at=times[1500:], id=times[1500:])
+        sketch.update(at=3000, id=3000)
+        return sketch
+
+    times = np.arange(3000)
+    calm, again = fed().copy(), fed()
+    fails.append(True)
+    for _ in range(2):
+        with pytest.raises(ArithmeticError):
+            again.query()
+    fails.clear()
+    assert again == calm
+    assert again.query() == calm.query()
+
+
 def test_a_sketch_with_a_custom_decay_works_but_for_bytes():
     decay = Custom(DECAYS[-1].fn)
     sketch, other = few(decay=decay), few(decay=decay)
