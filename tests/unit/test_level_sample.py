@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from recency.core.arrays import INT64_MIN, cutoffs
 from recency.core.level_sample import (
+    _ODD_1,
     NO_LEVEL,
     LevelSample,
     group_of,
@@ -56,6 +57,22 @@ def test_the_sample_is_what_its_definition_says(data, capacity, distinct):
         blind = [level for level, edge in edges.items() if edge > since]
         expected = max(blind) + 1 if blind else NO_LEVEL
         assert sample.query_levels(np.array([since])).tolist() == [expected]
+
+
+@pytest.mark.parametrize("repeats", [1, 2, 5])
+def test_items_with_a_hash_in_common_stay_apart(repeats):
+    """The bits of a hash that are compared are equal for names a · step, where ODD_1 · step = 1."""
+    step = pow(int(_ODD_1), -1, 2**64)
+    rng = np.random.default_rng(repeats)
+    names = np.array([a * step % 2**64 for a in range(40)], dtype=np.uint64).repeat(repeats)
+    rng.shuffle(names)
+    times = rng.integers(0, 1000, names.size)
+    empty = LevelSample.empty(100, True, [np.uint64])
+    sample = empty.absorb(group_of(0, np.zeros(names.size, dtype=int)), times, (names,), NEVER)
+    newest = {int(name): int(times[names == name].max()) for name in np.unique(names)}
+    assert len(newest) == 40
+    kept = list(zip(sample.columns[0].tolist(), sample.times.tolist(), strict=True))
+    assert sorted(kept) == sorted(newest.items())
 
 
 @pytest.mark.parametrize("distinct", [True, False])

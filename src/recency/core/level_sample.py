@@ -48,7 +48,6 @@ _DENSE = 1 << 16  # groups up to which a table of edges is laid out in full
 _BLOCK = 1 << 17  # rows sorted at once: they stay in the cache
 _LEAST_ROW_BITS = 6  # of such a block, below which it is not worth while
 _ODD_1, _ODD_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
-_SIXTEENTH = np.uint64(1 << 60)  # of all hashes are below
 NO_LEVEL = -_LEVEL_ZERO  # below every level: nothing was forgotten, the sample is everything
 
 Columns = tuple[NDArray[Any], ...]
@@ -461,26 +460,33 @@ def _sorted_times(slot: Int64Array, times: Int64Array, ends: Int64Array) -> Int6
 def _most_recent(
     groups: Int64Array, times: Int64Array, columns: Columns
 ) -> tuple[Int64Array, Int64Array, Columns]:
-    """One element for each item of a key, with its most recent time."""
-    hashes = _hashes(columns[0], groups)
-    few = hashes[hashes < _SIXTEENTH]
-    if 4 * _values_twice(few).size > few.size:  # so most are there twice, or more often
-        rows = np.flatnonzero(~surely_repeated(columns[0], groups, times, hashes))
-        hashes = hashes[rows]
-        groups, times, columns = take(rows, groups, times, columns)
-    again = _may_repeat(hashes)
-    if not again.size:
+    """One element for each item of a key, with its most recent time.
+
+    Rows come together by sorting their hashes, whose low bits give way to the number of the row:
+    sorting numbers is several times faster than sorting indices.
+    """
+    row_bits = np.uint64(max(1, groups.size.bit_length()))
+    packed = _hashes(columns[0], groups) >> row_bits << row_bits
+    packed |= np.arange(groups.size, dtype=np.uint64)
+    packed.sort()
+    again = np.zeros(groups.size + 1, dtype=np.bool_)
+    hashes = packed >> row_bits
+    np.equal(hashes[1:], hashes[:-1], out=again[1:-1])
+    together = np.flatnonzero(again[1:] | again[:-1])
+    if not together.size:
         return groups, times, columns
-    # Look at those alone that may be there twice.
-    others = np.ones(groups.size, dtype=np.bool_)
-    others[again] = False
-    alone = take(np.flatnonzero(others), groups, times, columns)
-    repeats = _once_each(*take(again, groups, times, columns))
-    return (
-        np.concatenate([alone[0], repeats[0]]),
-        np.concatenate([alone[1], repeats[1]]),
-        tuple(np.concatenate(pair) for pair in zip(alone[2], repeats[2], strict=True)),
-    )
+    rows = (packed[together] & ((np.uint64(1) << row_bits) - np.uint64(1))).view(np.int64)
+    starts = np.flatnonzero(~again[together])
+    if starts.size < run_starts(columns[0][rows], groups[rows]).size:
+        # Different items have a hash in common.
+        rows = rows[np.lexsort((columns[0][rows], groups[rows]))]
+        starts = run_starts(columns[0][rows], groups[rows])
+    times = times.copy()
+    times[rows[starts]] = np.maximum.reduceat(times[rows], starts)
+    kept = np.ones(groups.size, dtype=np.bool_)
+    kept[rows] = False
+    kept[rows[starts]] = True
+    return take(np.flatnonzero(kept), groups, times, columns)
 
 
 def _hashes(identity: UInt64Array, groups: Int64Array) -> UInt64Array:
@@ -488,19 +494,13 @@ def _hashes(identity: UInt64Array, groups: Int64Array) -> UInt64Array:
     return hashes
 
 
-def surely_repeated(
-    identity: UInt64Array,
-    groups: Int64Array,
-    times: Int64Array,
-    hashes: UInt64Array | None = None,
-) -> BoolArray:
+def surely_repeated(identity: UInt64Array, groups: Int64Array, times: Int64Array) -> BoolArray:
     """Rows whose item comes again, as late or later, further down; most such, not all.
 
     Each row writes its number into a slot that its hash picks, so that the last one of an item
     stays, unless another item has the slot.
     """
-    if hashes is None:
-        hashes = _hashes(identity, groups)
+    hashes = _hashes(identity, groups)
     bits = identity.size.bit_length() + 2
     slot = (hashes >> np.uint64(64 - bits)).view(np.int64)
     table = np.empty(1 << bits, dtype=np.int32)
@@ -510,41 +510,3 @@ def surely_repeated(
     repeated: BoolArray = (identity[last] == identity) & (last != rows)
     repeated &= (times[last] >= times) & (groups[last] == groups)
     return repeated
-
-
-def _values_twice(hashes: UInt64Array) -> UInt64Array:
-    """Those that are there more than once."""
-    in_order = np.sort(hashes)
-    twice: UInt64Array = in_order[1:][in_order[1:] == in_order[:-1]]
-    return twice
-
-
-def _may_repeat(hashes: UInt64Array) -> NDArray[np.intp]:
-    """Rows whose item may be there twice: all that are, and a few by chance.
-
-    A table of bits, looked up by a hash of which each item has one: those that occur twice are set.
-    """
-    twice = _values_twice(hashes)
-    shift = np.uint64(64 - max(16, 3 + twice.size.bit_length()))
-    table = np.zeros(1 << (64 - int(shift)), dtype=np.bool_)
-    table[twice >> shift] = True
-    return np.flatnonzero(table[hashes >> shift])
-
-
-def _once_each(
-    groups: Int64Array, times: Int64Array, columns: Columns
-) -> tuple[Int64Array, Int64Array, Columns]:
-    identity = columns[0]
-    order = np.argsort(identity)
-    if groups.size and int(groups.min()) >> _LEVEL_BITS != int(groups.max()) >> _LEVEL_BITS:
-        order = order[stable_order(groups[order] >> _LEVEL_BITS)]
-    same_identity = identity[order[1:]] == identity[order[:-1]]
-    if (same_identity & (groups[order[1:]] != groups[order[:-1]])).any():
-        # Two levels of a key have an identity in common, which the sort may have interleaved.
-        order = np.lexsort((identity, groups))
-    starts = run_starts(identity[order], groups[order])
-    if starts.size == groups.size:
-        return groups, times, columns
-    newest = np.maximum.reduceat(times[order], starts)
-    groups, _, columns = take(order[starts], groups, times, columns)
-    return groups, newest, columns
