@@ -41,66 +41,58 @@ def minutes_of(window):
     return range(round((NOW - window) / 60), MINUTES)
 
 
-def typical(errors):
-    return float(np.sqrt(np.mean(np.square(errors))))
+def merged(empty, sketches, window):
+    """What the sketches of those minutes come to, one by one."""
+    add = empty.update if isinstance(empty, (hll_union, theta_union)) else empty.merge
+    for i in minutes_of(window):
+        add(sketches[i])
+    return empty
+
+
+def each_fed(sketch, items):
+    for item in items.tolist():
+        sketch.update(item)
+    return sketch
+
+
+def compared(question, contestants, errors, repeat):
+    """Rows for (name, bytes, ask); errors are those of what ``ask`` says of every window."""
+    rows = []
+    for name, size, ask in contestants:
+        answers = [ask(window) for window in WINDOWS]
+        took = seconds(lambda: [ask(window) for window in WINDOWS], repeat) / len(WINDOWS)
+        off = float(np.sqrt(np.mean(np.square(errors(answers)))))
+        rows.append((question, name, size, off, took * 1e3))
+    return rows
 
 
 def distinct(times, users):
     truth = [np.unique(users[times > NOW - window]).size for window in WINDOWS]
-
-    def hll(part):
-        sketch = hll_sketch(12)
-        for user in users[part].tolist():
-            sketch.update(user)
-        return sketch
-
-    def theta(part):
-        sketch = update_theta_sketch(12)
-        for user in users[part].tolist():
-            sketch.update(user)
-        return sketch.compact()
-
-    def union_of_hlls(sketches, window):
-        union = hll_union(12)
-        for i in minutes_of(window):
-            union.update(sketches[i])
-        return union.get_estimate()
-
-    def union_of_thetas(sketches, window):
-        union = theta_union(12)
-        for i in minutes_of(window):
-            union.update(sketches[i])
-        return union.get_result().get_estimate()
-
-    rows = []
-    for name, feed, ask, size in [
-        ("HLL, lgK 12, per minute", hll, union_of_hlls, lambda s: len(s.serialize_compact())),
-        ("Theta, lgK 12, per minute", theta, union_of_thetas, lambda s: len(s.serialize())),
-    ]:
-        sketches = per_minute(times, feed)
-        answers = [ask(sketches, window) for window in WINDOWS]
-        took = seconds(lambda: [ask(sketches, window) for window in WINDOWS], 1) / len(WINDOWS)
-        rows.append(("different users", name, sum(map(size, sketches)),
-                     typical(np.array(answers) / truth - 1), took * 1e3))  # fmt: skip
+    hlls = per_minute(times, lambda part: each_fed(hll_sketch(12), users[part]))
+    thetas = per_minute(
+        times, lambda part: each_fed(update_theta_sketch(12), users[part]).compact()
+    )
     wave = RandomizedWave(relative_error=0.02)
     wave.update_many(users, at=times)
-    answers = [wave.query(window, NOW).value for window in WINDOWS]
-    took = seconds(lambda: [wave.query(window, NOW) for window in WINDOWS]) / len(WINDOWS)
-    rows.append(("different users", "RandomizedWave, ε = 0.02", wave.nbytes,
-                 typical(np.array(answers) / truth - 1), took * 1e3))  # fmt: skip
-    return rows
+    contestants = [
+        ("HLL, lgK 12, per minute", sum(len(s.serialize_compact()) for s in hlls),
+         lambda window: merged(hll_union(12), hlls, window).get_estimate()),
+        ("Theta, lgK 12, per minute", sum(len(s.serialize()) for s in thetas),
+         lambda window: merged(theta_union(12), thetas, window).get_result().get_estimate()),
+        ("RandomizedWave, ε = 0.02", wave.nbytes, lambda window: wave.query(window, NOW).value),
+    ]  # fmt: skip
+    return compared("different users", contestants, lambda said: np.array(said) / truth - 1, 5)
 
 
 def quantiles(times, values):
     in_window = [np.sort(values[times > NOW - window]) for window in WINDOWS]
     ranks = (0.1, 0.5, 0.9, 0.99)
 
-    def rank_errors(asked):
-        """asked(window) gives a value for each rank."""
+    def errors(said):
         return [
             np.searchsorted(exact, value, "right") / exact.size - rank
-            for window, exact in zip(WINDOWS, in_window, strict=True)
-            for rank, value in zip(ranks, asked(window), strict=True)
+            for exact, of_window in zip(in_window, said, strict=True)
+            for rank, value in zip(ranks, of_window, strict=True)
         ]
 
     def kll(part):
@@ -108,68 +100,41 @@ def quantiles(times, values):
         sketch.update(values[part])
         return sketch
 
-    sketches = per_minute(times, kll)
-
-    def merged(window):
-        union = kll_doubles_sketch(200)
-        for i in minutes_of(window):
-            union.merge(sketches[i])
-        return union.get_quantiles(list(ranks))
-
+    klls = per_minute(times, kll)
     wave = QuantileWave(rank_error=0.02)
     wave.update_many(values, at=times)
-
-    def asked(window):
-        return wave.quantiles(ranks, window, NOW).value
-
-    rows = []
-    for name, size, ask in [
-        ("KLL, k 200, per minute", sum(len(s.serialize()) for s in sketches), merged),
-        ("QuantileWave, rank error 0.02", wave.nbytes, asked),
-    ]:
-        took = seconds(lambda: [ask(window) for window in WINDOWS], 2) / len(WINDOWS)
-        rows.append(("quantiles", name, size, typical(rank_errors(ask)), took * 1e3))
-    return rows
+    contestants = [
+        ("KLL, k 200, per minute", sum(len(s.serialize()) for s in klls),
+         lambda window: merged(kll_doubles_sketch(200), klls, window).get_quantiles(list(ranks))),
+        ("QuantileWave, rank error 0.02", wave.nbytes,
+         lambda window: wave.quantiles(ranks, window, NOW).value),
+    ]  # fmt: skip
+    return compared("quantiles", contestants, errors, 2)
 
 
 def counts(times, users):
     popular = np.unique(users, return_counts=True)
-    items = popular[0][np.argsort(-popular[1])[:200]]
+    items = np.sort(popular[0][np.argsort(-popular[1])[:200]])
     inside = [users[times > NOW - window] for window in WINDOWS]
-    truth = [np.bincount(np.searchsorted(np.sort(items), each[np.isin(each, items)]),
-                         minlength=items.size) / each.size for each in inside]  # fmt: skip
-    items = np.sort(items)
+    truth = [np.bincount(np.searchsorted(items, each[np.isin(each, items)]), minlength=items.size)
+             for each in inside]  # fmt: skip
 
-    def count_min(part):
-        sketch = count_min_sketch(3, 272)
-        for user in users[part].tolist():
-            sketch.update(user)
-        return sketch
+    def errors(said):
+        pairs = zip(said, truth, inside, strict=True)
+        return np.concatenate([(found - exact) / each.size for found, exact, each in pairs])
 
-    sketches = per_minute(times, count_min)
-
-    def merged(window):
-        union = count_min_sketch(3, 272)
-        for i in minutes_of(window):
-            union.merge(sketches[i])
+    def estimates(window):
+        union = merged(count_min_sketch(3, 272), tables, window)
         return np.array([union.get_estimate(item) for item in items.tolist()])
 
+    tables = per_minute(times, lambda part: each_fed(count_min_sketch(3, 272), users[part]))
     ecm = EcmSketch(relative_error=0.02)
     ecm.update_many(users, at=times)
-
-    def asked(window):
-        return ecm.query_many(items, window, NOW).value
-
-    rows = []
-    for name, size, ask in [
-        ("count-min 3 × 272, per minute", sum(len(s.serialize()) for s in sketches), merged),
-        ("EcmSketch, ε = 0.02", ecm.nbytes, asked),
-    ]:
-        off = [ask(window) / each.size - exact
-               for window, each, exact in zip(WINDOWS, inside, truth, strict=True)]  # fmt: skip
-        took = seconds(lambda: [ask(window) for window in WINDOWS], 1) / len(WINDOWS)
-        rows.append(("counts of 200 users", name, size, typical(np.concatenate(off)), took * 1e3))
-    return rows
+    contestants = [
+        ("count-min 3 × 272, per minute", sum(len(s.serialize()) for s in tables), estimates),
+        ("EcmSketch, ε = 0.02", ecm.nbytes, lambda w: ecm.query_many(items, w, NOW).value),
+    ]  # fmt: skip
+    return compared("counts of 200 users", contestants, errors, 1)
 
 
 def main():

@@ -7,13 +7,12 @@ against the length of the history, time per element, unions over a tree of 256. 
 
 import math
 import sys
-import time
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from harness import save, write_table
+from harness import save, seconds, write_table
 from recency import DeterministicWave, QuantileWave, RandomizedWave, SumWave, merge_all
 
 ERRORS = (0.2, 0.1, 0.05, 0.02)
@@ -152,15 +151,11 @@ def space_against_history(stream):
     rows = []
     length = 10_000
     while length <= stream.size:
-        for name in waves(0.1):
+        for name, empty in waves(0.1).items():
             part = slice(0, length)
-            best = math.inf
-            for _ in range(3):
-                wave = waves(0.1)[name]
-                start = time.perf_counter()
-                fed(name, wave, stream, part)
-                best = min(best, time.perf_counter() - start)
-            rows.append((name, length, wave.nbytes, best / length * 1e9))
+            took = seconds(lambda: fed(name, empty.empty_like(), stream, part), 3)
+            size = fed(name, empty, stream, part).nbytes
+            rows.append((name, length, size, took / length * 1e9))
         length *= 4
     write_table("paper_waves_history", ["wave", "events", "bytes", "ns per element"], rows)
     return rows

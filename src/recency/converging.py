@@ -7,7 +7,7 @@ to answer with an error relative to the answer (§4).
 
 from typing import NoReturn
 
-from recency.decay import Decay, FiniteExponential
+from recency.decay import FiniteExponential, checked_decay
 
 _INSTEAD = (
     "use DecayedSample, whose correlated_sum errs by a part of the whole sum under any decay, or a "
@@ -15,10 +15,9 @@ _INSTEAD = (
 )
 
 
-def check_converging(decay: object) -> None:
+def check_converging(given: object) -> None:
     """Refuse decays under which no small summary keeps relative errors, and say why."""
-    if not isinstance(decay, Decay):
-        raise TypeError(f"decay must be a Decay, got {type(decay).__name__}; see recency.decay")
+    decay = checked_decay(given)
 
     def refuse(kind: str, reason: str, theorem: str, instead: str = "") -> NoReturn:
         raise ValueError(

@@ -227,6 +227,13 @@ def _first_below(
     return high
 
 
+def checked_decay(decay: object) -> Decay:
+    """A decay that was given as an argument, if it is one."""
+    if not isinstance(decay, Decay):
+        raise TypeError(f"decay must be a Decay, got {type(decay).__name__}; see recency.decay")
+    return decay
+
+
 def _fields(decay: Any) -> tuple[Field[Any], ...]:
     return fields(decay)
 

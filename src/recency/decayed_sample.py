@@ -24,13 +24,13 @@ from recency.core.range_sampling import MOST_TERMS
 from recency.core.sample_states import CoinCodec, ColumnCodec, NumberCodec, SampleStates
 from recency.core.samplers import LIMITS, SAMPLERS
 from recency.core.sizing import capacity_for_count, doubt_per_copy, kept_relative_error
-from recency.decay import Decay, NoDecay, SlidingWindow
+from recency.decay import Decay, NoDecay, SlidingWindow, checked_decay
 from recency.errors import NoAnswerError
 from recency.estimate import Estimate
 from recency.sample_sketch import SampleSketch, matching
 from recency.sum_wave import MOST_SUMMAND
 from recency.timeunit import UNITS, to_duration, to_tick, to_ticks
-from recency.weighed import Triple, Weighed, by_expiry, by_time
+from recency.weighed import Triple, Weighed, by_expiry, by_time, reaching
 from recency.windowed import Duration, Time
 
 _NO_ID = 0x5BD1E995_9E3779B9  # in the place of the hash of an id
@@ -511,13 +511,7 @@ class DecayedSample(SampleSketch):
         bounds = np.array([each.bounds_by_value(values, self._sure()) for each in copies])
         close = values[np.median(bounds, axis=0) >= least] if values.size else values
         answers = zip(*(each.totals_by_value(close, self._sure()) for each in copies), strict=True)
-        estimates = (self._middle(copies, list(of_copies)) for of_copies in answers)
-        found = [
-            (value, estimate)
-            for value, estimate in zip(close.tolist(), estimates, strict=True)
-            if estimate.upper >= least
-        ]
-        return sorted(found, key=lambda pair: (-pair[1].value, pair[0]))
+        return reaching(least, close, (self._middle(copies, list(each)) for each in answers))
 
     def _counted(self, each: Weighed, where: Where | None) -> Weighed:
         return _of(each, where).counted(math.ldexp(1.0, self._least - EXPONENT_ZERO))
@@ -597,9 +591,8 @@ class DecayedSample(SampleSketch):
         )
 
 
-def _check_decay(decay: object, window: int | None) -> None:
-    if not isinstance(decay, Decay):
-        raise TypeError(f"decay must be a Decay, got {type(decay).__name__}; see recency.decay")
+def _check_decay(given: object, window: int | None) -> None:
+    decay = checked_decay(given)
     if window is not None and (decay.reach is None or decay.reach > window):
         raise ValueError(f"decay must not reach beyond the window of {window} ticks, got {decay}")
 

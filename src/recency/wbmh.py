@@ -49,7 +49,7 @@ from recency.estimate import Estimate
 from recency.event_sketch import DrawsCoins
 from recency.sum_wave import MOST_SUMMAND
 from recency.timeunit import UNITS, to_tick, to_ticks
-from recency.weighed import Triple, Weighed, by_value, share
+from recency.weighed import Triple, Weighed, by_value, reaching, share
 from recency.windowed import Time
 
 _SPREAD = 2.0
@@ -573,12 +573,8 @@ class WeightBasedMergingHistogram(DrawsCoins):
             least *= everything.total(sure)[1]
         values = np.unique(everything.values)
         values = values[everything.bounds_by_value(values, sure) >= least]
-        answers = map(self._estimate, everything.totals_by_value(values, sure))
-        found = zip(values.tolist(), answers, strict=True)
-        return sorted(
-            (pair for pair in found if pair[1].upper >= least),
-            key=lambda pair: (-pair[1].value, pair[0]),
-        )
+        answers = everything.totals_by_value(values, sure)
+        return reaching(least, values, map(self._estimate, answers))
 
     def quantile(self, q: float, now: Time | None = None) -> Estimate:
         """The smallest value whose share, with all smaller ones, is at least ``q``.

@@ -6,6 +6,7 @@ stand for. All sums are rounded once, so that they do not depend on the order of
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from recency.core.level_sample import NO_LEVEL, LevelSample, Places, group_of
 from recency.core.samplers import SAMPLERS, Sampler
 from recency.core.sizing import sum_interval
 from recency.errors import NoAnswerError
+from recency.estimate import Estimate
 
 _MOST_ELEMENTS = 2.0**63  # no element stands for more others
 
@@ -293,3 +295,13 @@ def by_value(
     values = sample.times[rows].view(np.float64)
     weighed = Weighed(values, weights, g * weights, shares, units, largest)
     return weighed if g.all() else weighed.of(g > 0)
+
+
+def reaching(
+    least: float, values: FloatArray, estimates: Iterable[Estimate]
+) -> list[tuple[float, Estimate]]:
+    """Values whose sums may be at least so much, the largest first."""
+    found = [
+        pair for pair in zip(values.tolist(), estimates, strict=True) if pair[1].upper >= least
+    ]
+    return sorted(found, key=lambda pair: (-pair[1].value, pair[0]))

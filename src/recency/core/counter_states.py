@@ -23,6 +23,7 @@ from recency.core.arrays import (
     cutoffs,
     offsets,
     run_starts,
+    ticks_between,
 )
 from recency.core.codec import RecordReader, RecordWriter, corrupt, float_bits, zigzag
 from recency.core.rank_log import RankLog, Rule
@@ -100,7 +101,7 @@ def write_states(
     newer = np.append(log.times[1:], 0)
     has_items = counts > 0
     newer[log.starts[1:][has_items] - 1] = states.latest[records[has_items]]
-    ages = newer.view(np.uint64) - log.times.view(np.uint64)  # exact modulo 2⁶⁴, and below it
+    ages = ticks_between(log.times, newer)
     divisor = np.zeros(size, dtype=np.uint64)
     if ages.size:
         divisor[filled] = np.gcd.reduceat(ages, run_starts(owners))
@@ -177,8 +178,7 @@ def _times_from_ages(
         corrupt(name, "times out of range")
     ages = ages * divisor
     reach = _segment_sums(ages, starts, name)
-    oldest_allowed = np.int64(INT64_MIN + 1).view(np.uint64)
-    if (reach > latest.view(np.uint64) - oldest_allowed).any():
+    if (reach > ticks_between(INT64_MIN + 1, latest)).any():
         corrupt(name, "times out of range")
     oldest = latest.view(np.uint64) - reach
     times: UInt64Array = _running_sums(ages, starts) - ages + np.repeat(oldest, np.diff(starts))

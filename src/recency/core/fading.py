@@ -26,8 +26,8 @@ from recency.core.arrays import (
     BoolArray,
     FloatArray,
     Int64Array,
-    UInt64Array,
     run_starts,
+    ticks_between,
 )
 from recency.core.elementary import exp2, log2
 from recency.core.level_sample import Columns, LevelSample, group_of
@@ -62,7 +62,7 @@ def ages_of(times: Int64Array, now: Int64Array) -> FloatArray:
 
     Then age < width is decided as if there were no rounding, for any width that is a float.
     """
-    ages: UInt64Array = now.view(np.uint64) - times.view(np.uint64)
+    ages = ticks_between(times, now)
     floats: FloatArray = ages.astype(np.float64)
     if ages.size and ages.max() > 2**53:
         fits = floats < 2.0**64

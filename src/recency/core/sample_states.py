@@ -231,7 +231,7 @@ def times_before(
 
 def _after(distances: UInt64Array, latest: Int64Array, name: str) -> Int64Array:
     """latest + distances, where that is a time."""
-    if (distances > np.int64(INT64_MAX).view(np.uint64) - latest.view(np.uint64)).any():
+    if (distances > ticks_between(latest, INT64_MAX)).any():
         corrupt(name, "times out of range")
     times: UInt64Array = latest.view(np.uint64) + distances
     return times.view(np.int64)
