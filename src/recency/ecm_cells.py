@@ -21,9 +21,10 @@ from recency.core.arrays import (
     floats_below,
     stable_order,
 )
+from recency.core.dispersion import dispersion, sharing, wider
 from recency.core.level_sample import NO_LEVEL, LevelSample, group_of, levels_of_weights
 from recency.core.rank_log import RankLog, before_merging, guarantee, loosest
-from recency.core.sizing import count_interval
+from recency.core.sizing import sum_interval
 
 _BLOCK = 1 << 13  # events looked at in one pass: temporaries that stay in the cache
 _ABSORB = 1 << 16  # elements collected, at least, before the sample takes them in
@@ -74,6 +75,8 @@ class SampledCounts:
     sampled: Int64Array
     scale: FloatArray  # 0 where all events are present
     present: Int64Array  # what can be seen, so the truth is not less
+    told: tuple[FloatArray, FloatArray, FloatArray]  # of shared coins, see core.dispersion
+    capacity: int
 
     @property
     def middle(self) -> FloatArray:
@@ -82,12 +85,19 @@ class SampledCounts:
         return np.maximum(estimate, self.present)
 
     def bounds(self, cells: NDArray[np.intp], doubt: float) -> tuple[FloatArray, FloatArray]:
-        """Poisson intervals for the events that were sampled."""
-        numbers, which = np.unique(self.sampled[cells], return_inverse=True)
-        intervals = np.array([count_interval(int(n), 1 - doubt) for n in numbers]).reshape(-1, 2)
+        """Poisson intervals for the events that were sampled; none where coins are shared."""
+        wide = wider(*self.told, 1 - doubt)
+        sampled = self.sampled / wide
+        numbers, which = np.unique(sampled[cells], return_inverse=True)
+        intervals = np.array([sum_interval(n, n, 1 - doubt) for n in numbers.tolist()])
         low, high = (
-            intervals[which.reshape(cells.shape), end] * self.scale[cells] for end in (0, 1)
+            intervals.reshape(-1, 2)[which.reshape(cells.shape), end] * (wide * self.scale)[cells]
+            for end in (0, 1)
         )
+        shared = (self.scale > 0) & (
+            sharing(self.sampled, wide, self.capacity) | (self.sampled == 0)
+        )
+        high[shared[cells]] = np.inf
         return (
             np.maximum(floats_below(self.certain[cells]) + low, floats_below(self.present[cells])),
             np.maximum(floats_above(self.certain[cells]) + high, floats_above(self.present[cells])),
@@ -237,12 +247,16 @@ class SampleCells:
         scale = np.exp2(np.where(is_exact, 0, query_levels).astype(np.float64))
         in_sample = is_exact[keys] | (sample.levels[rows] >= query_levels[keys])
         large = in_sample & (is_exact[keys] | (weights >= scale[keys]))
-        small = in_sample & ~large
+        small = np.flatnonzero(in_sample & ~large)
+        of, kept = keys[small], rows[small]
+        classes = sample.times[kept], sample.columns[0][kept].view(np.int64)
         return SampledCounts(
             _sums(keys[large], weights[large], size),
-            np.bincount(keys[small], minlength=size),
+            np.bincount(of, minlength=size),
             np.where(is_exact, 0.0, scale),
             _sums(keys, weights, size),
+            dispersion(of, sample.levels[kept] - query_levels[of], classes, size),
+            sample.capacity,
         )
 
     @classmethod
