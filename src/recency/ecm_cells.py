@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recency.core.arrays import (
-    INT64_MAX,
     FloatArray,
     Int64Array,
     UInt64Array,
-    exact_sum,
     floats_above,
     floats_below,
     stable_order,
@@ -60,9 +58,12 @@ class CertainCounts:
         return floats_below(self.lower[cells]), floats_above(self.upper[cells])
 
     def total(self, depth: int, doubt: float) -> tuple[float, float, float]:
-        """Every row counts all events: the best of their bounds holds."""
+        """Every row counts all events: the best of their bounds holds.
+
+        Bytes that were made up may have rows that disagree; then there is no best.
+        """
         lower = floats_below(self.lower.reshape(depth, -1).sum(axis=1)).max()
-        upper = floats_above(self.upper.reshape(depth, -1).sum(axis=1)).min()
+        upper = max(floats_above(self.upper.reshape(depth, -1).sum(axis=1)).min(), lower)
         middle = self.middle.sum() / depth
         return float(min(max(middle, lower), upper)), float(lower), float(upper)
 
@@ -138,14 +139,8 @@ class LogCells:
                 return np.concatenate([ticks[order[part % size]] for order, part in parts])
 
             return replace(self, log=self.log.append_units(counts, times_of, edges))
-        keys = np.repeat(np.arange(self.log.size), counts).reshape(cells.shape)
-        # All rows in one call, unless their sums together do not fit.
-        together = depth if exact_sum(weights) <= INT64_MAX // depth else 1
-        log = self.log
-        for row in range(0, depth, together):
-            rows = slice(row, row + together)
-            order = np.concatenate(orders[rows])
-            log = log.append_sorted(keys[rows].ravel(), ticks[order], weights[order], edges)
+        keys, order = np.repeat(np.arange(self.log.size), counts), np.concatenate(orders)
+        log = self.log.append_sorted(keys, ticks[order], weights[order], edges)
         return replace(self, log=log)
 
     def expired(self, cutoff: int) -> "LogCells":

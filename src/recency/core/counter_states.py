@@ -26,7 +26,7 @@ from recency.core.arrays import (
     ticks_between,
 )
 from recency.core.codec import RecordReader, RecordWriter, corrupt, float_bits, zigzag
-from recency.core.rank_log import RankLog, Rule
+from recency.core.rank_log import MAX_TIGHTNESS, RankLog, Rule
 
 _SEEN, _TIGHTNESS, _LATE, _MERGED, _GAPS, _VALUES = (1 << bit for bit in range(6))
 _HALF = np.uint64(32)
@@ -145,6 +145,10 @@ def read_states(
         corrupt(reader.name, "the record of past merging is not a factor above 1")
     if (tightness < usual_tightness).any():
         corrupt(reader.name, "it is less tight than its configuration asks for")
+    if (tightness > MAX_TIGHTNESS).any():
+        corrupt(reader.name, "tightness out of range")
+    if (latest == INT64_MIN).any():
+        corrupt(reader.name, "the latest time is out of range")
 
     starts = offsets(counts)
     times = _times_from_ages(ages, divisor[owners], starts, latest[records], reader.name)

@@ -34,6 +34,7 @@ SHARED = (
     "where about as many belong. Events with equal id, time and value share a coin: give ids that "
     "tell events apart, or none"
 )
+_LEAST_Z = 0.01  # the ratio of both quantiles hardly changes below
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -103,7 +104,7 @@ def wider(
 
     Student's quantile, by a formula that is a little too large (Wallace 1959), over the normal one.
     """
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    z = max(NormalDist().inv_cdf((1 + confidence) / 2), _LEAST_Z)
     known = np.isfinite(freedom)
     n = np.where(known, freedom, 1.0)
     scaled = z * (8 * n + 3) / (8 * n + 1)
