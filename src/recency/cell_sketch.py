@@ -162,7 +162,9 @@ class CellSketch(OrderedSketch):
         self._check_total(total)
         self._buffer_rows()
         self._advance(int(ticks.max()), total, late)
-        self._buffer(item, hashes, ticks, np.broadcast_to(weights, size), ids)
+        weights = np.broadcast_to(weights, size)
+        coins = None if ids is None else _coins(ids, hashes, ticks, weights)
+        self._buffer(item, hashes, ticks, weights, coins)
 
     @property
     def _most_weight(self) -> int:
@@ -175,14 +177,13 @@ class CellSketch(OrderedSketch):
     def _buffer_rows(self) -> None:
         rows, self._rows = self._rows, []
         for has_id, run in groupby(rows, key=lambda row: row[3] is not None):
-            items, ticks, weights, ids = map(list, zip(*run, strict=True))
-            self._buffer(
-                items,
-                self._hashes(items),
-                np.array(ticks, dtype=np.int64),
-                np.array(weights, dtype=np.int64),
-                hash_items(ids, self.config.seed, "id") if has_id else None,
-            )
+            items, at, heavy, ids = map(list, zip(*run, strict=True))
+            hashes = self._hashes(items)
+            ticks, weights = np.array(at, dtype=np.int64), np.array(heavy, dtype=np.int64)
+            coins = None
+            if has_id:
+                coins = _coins(hash_items(ids, self.config.seed, "id"), hashes, ticks, weights)
+            self._buffer(items, hashes, ticks, weights, coins)
 
     def _buffer(
         self,
@@ -190,19 +191,17 @@ class CellSketch(OrderedSketch):
         hashes: UInt64Array,
         ticks: Int64Array,
         weights: Int64Array,
-        ids: UInt64Array | None,
+        coins: UInt64Array | None,
     ) -> None:
-        """Have checked updates wait: items as they came, hashed, and ids too, if given."""
+        """Have checked updates wait: items as they came, hashed, and coins if ids were given."""
         size = ticks.size
         hashes = np.broadcast_to(hashes, size)
         columns = [hashes.view(np.int64), ticks, weights]
         if self._is_sampled:
-            bits = np.ascontiguousarray(hashes).view(np.int64)
-            if ids is None:
+            self._by_id |= coins is not None
+            if coins is None:
+                bits = np.ascontiguousarray(hashes).view(np.int64)
                 coins = hash_events(self.config.seed, self._stream, self._index, bits, ticks)
-            else:
-                coins = chained(np.broadcast_to(ids, size), ticks, bits, weights)
-                self._by_id = True
             self._index = min(self._index + size, INT64_MAX)
             columns.append(coins.view(np.int64))
         if not weights.all():
@@ -567,3 +566,12 @@ class CellSketch(OrderedSketch):
                 sketch._cells = SampleCells(sample, size)
             sketches.append(sketch)
         return sketches
+
+
+def _coins(
+    ids: UInt64Array, hashes: UInt64Array, ticks: Int64Array, weights: Int64Array
+) -> UInt64Array:
+    """Coins of events with ids: only repetitions, of item and weight too, share one."""
+    size = ticks.size
+    items = np.broadcast_to(hashes, size).view(np.int64)
+    return chained(np.broadcast_to(ids, size), ticks, items, weights)
