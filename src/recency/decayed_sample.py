@@ -496,22 +496,25 @@ class DecayedSample(SampleSketch):
     ) -> list[tuple[float, Estimate]]:
         """Values that may weigh at least ``threshold``, and their decayed sums, largest first.
 
-        ``threshold`` is a share of the whole in (0, 1), or a decayed sum (an int ≥ 1). From a
-        share of ``guarantee`` on, a value that reaches it is missed with no more doubt than its
-        interval has; some that nearly reach it are there too. Below that, values that were never
-        sampled are not known.
+        ``threshold`` φ is a share of the whole in (0, 1), or a decayed sum (an int ≥ 1). With
+        probability ``confidence`` each, a value that reaches it is returned, and one that is more
+        than ``guarantee`` of the whole below it is not. That says nothing of thresholds below
+        ``guarantee``: values that were never sampled are not known.
         """
         least, is_share = validate.share_or_count(threshold, "threshold")
         copies = self._weighed(decay, now)
         if not copies:
             return []
+        total = self._median(copies, Weighed.total)
+        middle = (least * total.value if is_share else least) - self.guarantee / 2 * total.value
         if is_share:
-            least *= self._median(copies, Weighed.total).lower
+            least *= total.lower
         values = np.unique(np.concatenate([each.values for each in copies]))
         bounds = np.array([each.bounds_by_value(values, self._sure()) for each in copies])
         close = values[np.median(bounds, axis=0) >= least] if values.size else values
         answers = zip(*(each.totals_by_value(close, self._sure()) for each in copies), strict=True)
-        return reaching(least, close, (self._middle(copies, list(each)) for each in answers))
+        estimates = (self._middle(copies, list(each)) for each in answers)
+        return reaching(least, middle, close, estimates)
 
     def _counted(self, each: Weighed, where: Where | None) -> Weighed:
         return _of(each, where).counted(math.ldexp(1.0, self._least - EXPONENT_ZERO))

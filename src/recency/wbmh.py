@@ -570,21 +570,24 @@ class WeightBasedMergingHistogram(DrawsCoins):
     ) -> list[tuple[float, Estimate]]:
         """Values that may make up ``threshold``, and their decayed sums, largest first.
 
-        ``threshold`` is a share of the whole in (0, 1), or a decayed sum (an int ≥ 1). From a
-        share of ``guarantee`` on, a value that reaches it is missed with no more doubt than its
-        interval has; some that nearly reach it are there too.
+        ``threshold`` φ is a share of the whole in (0, 1), or a decayed sum (an int ≥ 1). With
+        probability ``confidence`` each, a value that reaches it is returned, and one that is more
+        than ``guarantee`` of the whole below it is not. That says nothing of thresholds below
+        ``guarantee``: values that were never sampled are not known.
         """
         least, is_share = validate.share_or_count(threshold, "threshold")
         aged = self._aged(self._now(now))
         if aged is None:
             return []
         everything, sure = aged.at_least(0.0), self.config.confidence
+        total = everything.total(sure)
+        middle = (least * total[0] if is_share else least) - self.guarantee / 2 * total[0]
         if is_share:
-            least *= everything.total(sure)[1]
+            least *= total[1]
         values = np.unique(everything.values)
         values = values[everything.bounds_by_value(values, sure) >= least]
         answers = everything.totals_by_value(values, sure)
-        return reaching(least, values, map(self._estimate, answers))
+        return reaching(least, middle, values, map(self._estimate, answers))
 
     def quantile(self, q: float, now: Time | None = None) -> Estimate:
         """The smallest value whose share, with all smaller ones, is at least ``q``.

@@ -337,10 +337,18 @@ def _shared_coins(
 
 
 def reaching(
-    least: float, values: FloatArray, estimates: Iterable[Estimate]
+    least: float, middle: float, values: FloatArray, estimates: Iterable[Estimate]
 ) -> list[tuple[float, Estimate]]:
-    """Values whose sums may be at least so much, the largest first."""
+    """Values whose sums may be at least ``least`` and are estimated at ``middle`` or more.
+
+    The largest first. Middle is half an error ε of the whole below the threshold φ: a share s is
+    estimated with a deviation of at most √(s(1 − s)) ≤ 1/2 of that of the whole, so that no value
+    of share φ is missed, nor one below φ − ε returned, with more doubt than ε has. (Shares of
+    sums of floats are not exact: there is a little room.)
+    """
     found = [
-        pair for pair in zip(values.tolist(), estimates, strict=True) if pair[1].upper >= least
+        pair
+        for pair in zip(values.tolist(), estimates, strict=True)
+        if pair[1].upper >= least and pair[1].value >= middle * (1 - 1e-12)
     ]
     return sorted(found, key=lambda pair: (-pair[1].value, pair[0]))
