@@ -55,6 +55,9 @@ class Decay(ABC):
     kinds: frozenset[str]
     """Its classes, of ``KINDS``."""
 
+    jumps: bool = False
+    """Whether it may fall a long way within one tick, as at the end of a window."""
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Classes are found by name when bytes are read."""
         super().__init_subclass__(**kwargs)
@@ -259,6 +262,7 @@ class SlidingWindow(Decay):
     width: float
     scale: float = 1.0
     kinds = _FINITE
+    jumps = True
 
     def _value(self, age: FloatArray) -> FloatArray:
         return (age < self.width).astype(np.float64)
@@ -400,6 +404,7 @@ class FiniteExponential(Decay):
     floor: float
     scale: float = 1.0
     kinds = _FINITE
+    jumps = True
 
     def __post_init__(self) -> None:
         """The floor is a value of the function."""

@@ -24,7 +24,7 @@ from recency.core.range_sampling import MOST_TERMS
 from recency.core.sample_states import CoinCodec, ColumnCodec, NumberCodec, SampleStates
 from recency.core.samplers import LIMITS, SAMPLERS
 from recency.core.sizing import capacity_for_count, doubt_per_copy, kept_relative_error
-from recency.decay import Decay, NoDecay, SlidingWindow, checked_decay
+from recency.decay import Decay, Exponential, NoDecay, SlidingWindow, checked_decay
 from recency.errors import NoAnswerError
 from recency.estimate import Estimate
 from recency.sample_sketch import SampleSketch, matching
@@ -203,7 +203,8 @@ class DecayedSample(SampleSketch):
         rows = self._checked(value, at, weight, id)
         if rows[1].size:
             self._buffer_rows()
-            self._buffer(*rows)
+            with self._unchanged_if_refused():
+                self._buffer(*rows)
 
     def _checked(
         self,
@@ -552,7 +553,11 @@ class DecayedSample(SampleSketch):
         return self._middle(copies, answers)
 
     def _middle(self, copies: Sequence[Weighed], answers: Sequence[Triple]) -> Estimate:
-        value, lower, upper = (float(x) for x in np.median(answers, axis=0))
+        # Some copies may have no answer. Of an even number, the lower of both in the middle: it is
+        # a value of the stream where the question asks for one.
+        in_order, middle = np.sort(answers, axis=0), (len(answers) - 1) // 2
+        value, lower = (float(x) for x in in_order[middle, :2])
+        upper = float(in_order[len(answers) // 2, 2])
         is_certain = not any(each.most for each in copies)
         return Estimate(value, lower, upper, 1.0 if is_certain else self.config.confidence)
 
@@ -567,10 +572,19 @@ class DecayedSample(SampleSketch):
             self._sample.at(copy) if several else self._sample for copy in range(self.config.copies)
         ]
         if self._looks_ahead:
-            bottom = self._fading().bottom
-            when = (tick, self._latest, bottom)
-            return [by_expiry(each, self._sampler, decay, *when) for each in samples]
+            return [self._faded(each, decay, tick, self._latest) for each in samples]
         return [by_time(each, self._sampler, decay, tick) for each in samples]
+
+    def _faded(self, sample: LevelSample, decay: Decay, now: int, latest: int) -> Weighed:
+        bottom = self._fading().bottom
+        weighed = by_expiry(sample, self._sampler, decay, now, latest, bottom)
+        if isinstance(decay, Exponential) and weighed.most and not weighed.shares.any():
+            # All have sunk below the levels that are kept. They sink together: at the latest time
+            # they were as heavy, compared with each other, as now.
+            then = by_expiry(sample, self._sampler, decay, latest, latest, bottom)
+            if not self._has_ranges:
+                return then.times(float(decay.at(np.array([float(now - latest)]))[0]))
+        return weighed
 
     def _chosen(self, decay: Decay | None) -> Decay:
         config = self.config

@@ -1,6 +1,7 @@
 """What sketches on a level sample have in common: a buffer, a clock, exact merging, bytes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from recency.sample_column import SampleColumn
 from recency.windowed import WindowedSketch
 
 _ROWS = 4096  # single updates that wait as they came
+_MOVED = ("_latest", "_least", "_largest", "_index", "_by_id")  # by an update, at once
 _ABSORB = 1 << 14  # survivors collected, at least, before the sample takes them in
 
 
@@ -141,11 +143,21 @@ class SampleSketch(WindowedSketch):
 
     def _add_row(self, row: tuple[Any, ...], tick: int) -> None:
         """Keep one checked update; hashing many at a time is much cheaper."""
+        if len(self._rows) >= _ROWS:
+            self._buffer_rows()
         self._rows.append(row)
         self._latest = tick if self._latest is None else max(self._latest, tick)
         self._settled = False
-        if len(self._rows) >= _ROWS:
-            self._buffer_rows()
+
+    @contextmanager
+    def _unchanged_if_refused(self) -> Iterator[None]:
+        """A decay of the user's may raise when rows are worked in: then none of them was seen."""
+        before = {name: getattr(self, name) for name in _MOVED if hasattr(self, name)}
+        try:
+            yield
+        except BaseException:
+            vars(self).update(before)
+            raise
 
     def _add(self, columns: Sequence[Any], newest: int, size: int) -> None:
         """Buffer ``size`` checked rows, or work them in if there are many."""

@@ -231,7 +231,8 @@ class WeightBasedMergingHistogram(DrawsCoins):
         if self._keeps_all:
             self._check_room(ticks, weights)
         self._buffer_rows()
-        self._buffer(values, weights, ticks, ids)
+        with self._unchanged_if_refused():
+            self._buffer(values, weights, ticks, ids)
 
     @property
     def _most_value(self) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.core.arrays import BoolArray, FloatArray, Int64Array, rounded_once
+from recency.core.arrays import INT64_MAX, BoolArray, FloatArray, Int64Array, rounded_once
 from recency.core.dispersion import SHARED, dispersion, sharing, wider
 from recency.core.fading import DecayFunction, ages_of, before_the_end
 from recency.core.level_sample import NO_LEVEL, LevelSample, Places, group_of
@@ -22,6 +22,12 @@ from recency.errors import NoAnswerError
 from recency.estimate import Estimate
 
 _MOST_ELEMENTS = 2.0**63  # no element stands for more others
+
+TOO_SMALL = "none of the elements was sampled: it needs a larger capacity"
+FADED = (
+    "every element has faded below 2⁻³² of the largest weight ever seen, and less than that is not "
+    "kept under a decay that was given when the sketch was built"
+)
 
 Triple = tuple[float, float, float]
 """Estimate, lower end, upper end."""
@@ -37,6 +43,7 @@ class Weighed:
     shares: FloatArray  # what each stands for; 0 for those that are not of the sample
     units: FloatArray  # of what each stands for that many, a random number; 0 where it is certain
     most: float  # the largest unit of an element that is not present; 0 if there is none
+    why: str = TOO_SMALL  # none may be of the sample
 
     def of(self, matches: BoolArray | NDArray[np.intp] | slice) -> "Weighed":
         """Some of the elements."""
@@ -47,6 +54,16 @@ class Weighed:
             decayed=self.decayed[matches],
             shares=self.shares[matches],
             units=self.units[matches],
+        )
+
+    def times(self, factor: float) -> "Weighed":
+        """The same elements, all of which weigh less by a factor."""
+        return replace(
+            self,
+            decayed=factor * self.decayed,
+            shares=factor * self.shares,
+            units=factor * self.units,
+            most=factor * self.most,
         )
 
     def counted(self, least_weight: float) -> "Weighed":
@@ -158,7 +175,7 @@ class Weighed:
         if self.shares.any():
             return
         if self.most:
-            raise NoAnswerError("none of the elements was sampled: it needs a larger capacity")
+            raise NoAnswerError(self.why)
         raise NoAnswerError("this question needs elements that weigh something")
 
     def share_of(self, matches: BoolArray, confidence: float) -> Triple:
@@ -265,8 +282,13 @@ def by_expiry(
     is_over = decay.at(ages_of(at[1:], at[:1]))[0] == 0
     levels = np.full(rows.size, level)
     shares, units = sampler.standing(decayed, coins, levels)
+    # Expiries beyond the range of times are not known: such elements are looked at now.
+    unknown = np.flatnonzero((sample.times[rows] == INT64_MAX) & (decayed > 0))
+    gone = unknown[sampler.levels(decayed[unknown], coins[unknown]) < level]
+    shares[gone], units[gone] = 0.0, 0.0
     most = 0.0 if is_over else float(sampler.scales(np.array([level]))[0])
-    return Weighed(values, weights, decayed, shares, units, most).of(decayed > 0)
+    why = TOO_SMALL if blind.size else FADED
+    return Weighed(values, weights, decayed, shares, units, most, why).of(decayed > 0)
 
 
 def by_value(

@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recency import CorruptSketchError, DecayedSample, Estimate, loads, merge_all
+from recency import (
+    CorruptSketchError,
+    DecayedSample,
+    Estimate,
+    NoAnswerError,
+    WeightBasedMergingHistogram,
+    loads,
+    merge_all,
+)
 from recency.core.sizing import (
     capacity_for_count,
     count_interval,
@@ -570,3 +578,87 @@ def test_what_a_sketch_says_of_itself():
     assert "empty" in repr(DecayedSample(decay=Chordal(5)))
     assert DecayedSample(unit="s").config.window is None
     assert DecayedSample(window="1 day", unit="s").config.window == 86_400
+
+
+@pytest.mark.parametrize("floor", [0.5, 0.25, 1 / 3, 0.07])
+def test_elements_count_up_to_the_last_tick_before_a_decay_jumps_to_zero(floor):
+    """By formula, the age at which 2^(−rate·age) reaches the floor may be one tick too early."""
+    for rate in range(1, 1000, 13):
+        for decay in (FiniteExponential(1 / rate, floor), SlidingWindow(rate, scale=floor * 9)):
+            sketch = DecayedSample(decay=decay)
+            sketch.update_many(np.arange(10.0), at=0, weight=8, id=np.arange(10))
+            ages = np.unique([max(decay.reach - 1, 0), decay.reach])
+            for age in ages.tolist():
+                answer, truth = sketch.query(now=age), 80 * decay(age)
+                assert float(answer) == pytest.approx(truth, rel=1e-12)
+                assert answer.lower <= truth * (1 + 1e-12) <= answer.upper * (1 + 1e-9) + 1e-300
+
+
+def test_an_exponential_decay_answers_after_any_idle_time():
+    sketch = DecayedSample(decay=Exponential(half_life=10))
+    sketch.update_many(np.arange(1000.0) % 7, at=np.arange(1000), id=np.arange(1000))
+    then = sketch.query()
+    for idle in (450, 600, 5000):
+        later = sketch.query(now=999 + idle)
+        assert float(later) == pytest.approx(float(then) * 2.0 ** (-idle / 10), rel=1e-9)
+        assert later.lower <= float(later) <= later.upper
+        assert sketch.median(now=999 + idle) == sketch.median()
+        assert sketch.rank(3, now=999 + idle) == sketch.rank(3)
+
+
+def test_elements_that_have_faded_away_are_the_reason_for_no_answer():
+    sketch = DecayedSample(decay=PolyExponential(1, 2, scale=4))
+    sketch.update_many(np.arange(1000.0), at=np.arange(1000), id=np.arange(1000))
+    with pytest.raises(NoAnswerError, match="faded below 2⁻³² of the largest weight"):
+        sketch.median(now=3000)
+
+
+@pytest.mark.parametrize("decay", [Polynomial(0.1), Exponential(half_life=2**60), NoDecay()])
+@pytest.mark.parametrize(
+    ("first", "now"), [(-(2**63) + 1, 2**63 - 1), (0, 2**62 + 5), (-5, 2**62 - 9)]
+)
+def test_ages_of_half_the_range_of_times_and_more(decay, first, now):
+    size, missed = 3000, 0
+    truth = size * decay(float(now - first))
+    for seed in range(20):
+        sketch = DecayedSample(decay=decay, capacity=200, seed=seed)
+        sketch.update_many(np.arange(float(size)), at=first, id=np.arange(size))
+        answer = sketch.query(now=now)
+        missed += not answer.lower <= truth <= answer.upper
+    assert missed <= 5  # P[Binomial(20, 0.05) > 5] < 4e-4
+
+
+def test_a_quantile_of_copies_is_a_value_of_the_stream():
+    values = np.arange(50.0) * 3 + 1
+    for seed in range(40):
+        sketch = DecayedSample(copies=3, capacity=1, seed=seed)
+        sketch.update_many(values, at=np.zeros(50, dtype=int), id=np.arange(50))
+        try:
+            answers = [float(sketch.quantile(q)) for q in (0.1, 0.5, 0.9)]
+        except NoAnswerError:
+            continue
+        assert set(answers) <= set(values.tolist())
+
+
+def test_an_update_that_a_decay_refuses_moves_nothing():
+    """Neither the clock nor the least and largest weights, whether rows come by one or by many."""
+    broken = False
+
+    def fn(age):
+        if broken:
+            raise RuntimeError("no more")
+        return 1 / (1 + age)
+
+    for cls in (DecayedSample, WeightBasedMergingHistogram):
+        broken = False
+        kinds = {"converging"}
+        sketch = cls(decay=Custom(fn, kinds=kinds, scale=50.0))
+        rows = np.arange(400_000)
+        sketch.update_many(rows * 1.0, at=rows, id=rows)
+        before = sketch.query(), sketch.latest, vars(sketch)["_least"]
+        broken = True
+        with pytest.raises(RuntimeError):
+            sketch.update_many(rows * 1.0, at=rows + 10**6, weight=1e-9, id=rows)
+        assert sketch.latest == before[1]
+        broken = False
+        assert (sketch.query(), sketch.latest, vars(sketch)["_least"]) == before

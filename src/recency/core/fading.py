@@ -44,6 +44,9 @@ _NEVER = 2.0**62
 class DecayFunction(Hashable, Protocol):
     """What is needed of a decay."""
 
+    jumps: bool
+    """Whether it may fall a long way within one tick."""
+
     def at(self, ages: FloatArray) -> FloatArray:
         """Its values at ages in ticks."""
         ...
@@ -141,9 +144,12 @@ class Fading:
     ) -> Int64Array:
         """The first times at which elements are no longer at levels.
 
-        By formula alone where there is one: the last bit of it is as good as any other coin.
+        By formula alone where there is one: the last bit of it is as good as any other coin, unless
+        the decay has a jump there.
         """
-        lasts = self.decay.last_ages(np.maximum(halvings - levels, 0.0))
+        lasts = None
+        if not self.decay.jumps:
+            lasts = self.decay.last_ages(np.maximum(halvings - levels, 0.0))
         if lasts is None:
             ages = self.decay.first_age_below(weights, np.ldexp(uniform, levels))
         else:
