@@ -358,7 +358,7 @@ def _randomized_cases():
 
 
 _COIN_ORDER = "without ids the coin of an event depends on its index, so on the order of arrival"
-_COIN_TIME = "without ids the coin of an event depends on its time"
+_COIN_TIME = "the coin of an event depends on its time"
 _BAD_NUMBERS = [True, None, "1", float("nan"), float("inf"), [1], 1j]
 
 
@@ -377,15 +377,12 @@ def _event_case(name, make, settings, values, exact, questions, bad_values, ids,
     ]
     events = _any_order(value=values)
     id_column = {"id": np.arange} if ids else {}
-    exceptions = (
-        {}
-        if ids
-        else {
+    exceptions = {"shifting_all_times_shifts_nothing_else": _COIN_TIME}
+    if not ids:
+        exceptions |= {
             "order_does_not_matter": _COIN_ORDER,
             "merging_equals_one_pass": _COIN_ORDER,
-            "shifting_all_times_shifts_nothing_else": _COIN_TIME,
         }
-    )
     return SketchCase(
         name=f"{name}-{'ids' if ids else 'indices'}",
         make=make,
@@ -642,12 +639,16 @@ def _ecm_cases():
             needs={"item": 1},
             examples=25,
             mutations=3_000,
-            exceptions={}
-            if ids
-            else {
-                "order_does_not_matter": _COIN_ORDER,
-                "merging_equals_one_pass": _COIN_ORDER,
+            exceptions={
                 "shifting_all_times_shifts_nothing_else": _COIN_TIME,
+                **(
+                    {}
+                    if ids
+                    else {
+                        "order_does_not_matter": _COIN_ORDER,
+                        "merging_equals_one_pass": _COIN_ORDER,
+                    }
+                ),
             },
         )
 
@@ -770,6 +771,9 @@ def _dyadic_cases():
             needs={"item": 1},
             examples=20,
             mutations=2_000,
+            exceptions={"shifting_all_times_shifts_nothing_else": _COIN_TIME}
+            if name == "rw"
+            else {},
         )
 
 
@@ -993,7 +997,13 @@ def _correlated_cases():
     for name, decay, ids, exceptions, more in [
         ("ids", Polynomial(1.5), True, aligned, {}),
         ("indices", Polynomial(1, scale=5), False, by_index, {"mutations": 2000}),
-        ("undecayed", NoDecay(), True, {}, {"mutations": 2000}),
+        (
+            "undecayed",
+            NoDecay(),
+            True,
+            {"shifting_all_times_shifts_nothing_else": _COIN_TIME},
+            {"mutations": 2000},
+        ),
         ("finite", FiniteExponential(0.1, 0.05), False, {}, {"mutations": 2000, "certain": True}),
     ]:
 

@@ -17,13 +17,14 @@ from recency.core import counter_states, geometry, sample_states, validate
 from recency.core.arrays import INT64_MAX, Int64Array, UInt64Array, exact_sum, is_sorted
 from recency.core.codec import RecordReader, RecordWriter, corrupt
 from recency.core.counter_states import CounterStates
-from recency.core.hashing import check_one, hash_events, hash_items, is_one
+from recency.core.hashing import chained, check_one, hash_events, hash_items, is_one
 from recency.core.level_sample import LevelSample
 from recency.core.rank_log import EXPONENTIAL, WAVE, RankLog, Rule, tightness_for_tree
 from recency.core.sample_states import NumberCodec, SampleStates
 from recency.core.sizing import kept_relative_error
 from recency.ecm_cells import Counts, LogCells, SampleCells
 from recency.estimate import Estimate
+from recency.event_sketch import warn_of_shared_coins
 from recency.ordered import OrderedSketch
 from recency.pending import Pending
 from recency.windowed import Duration, Time
@@ -90,6 +91,7 @@ class CellSketch(OrderedSketch):
         self._total = 0
         self._late_count = 0
         self._stream = self._index = 0
+        self._by_id = False
         self._tightness = tightness  # of a leaf that was made tighter; None for the usual one
         self._cells: LogCells | SampleCells | None = None  # while nothing was counted
         self._pending = Pending(columns=4 if self._is_sampled else 3)
@@ -148,10 +150,10 @@ class CellSketch(OrderedSketch):
             "weight": weights,
         }
         self._check_id(id)
-        coins = None
+        ids = None
         if id is not None:
-            coins = hash_items(id, self.config.seed, "id")
-            columns["id"] = coins.reshape(()) if is_one(id) else coins
+            ids = hash_items(id, self.config.seed, "id")
+            columns["id"] = ids.reshape(()) if is_one(id) else ids
         ticks, late = self._placed(at, columns)
         size = ticks.size
         if not size:
@@ -160,7 +162,9 @@ class CellSketch(OrderedSketch):
         self._check_total(total)
         self._buffer_rows()
         self._advance(int(ticks.max()), total, late)
-        self._buffer(item, hashes, ticks, np.broadcast_to(weights, size), coins)
+        weights = np.broadcast_to(weights, size)
+        coins = None if ids is None else _coins(ids, hashes, ticks, weights)
+        self._buffer(item, hashes, ticks, weights, coins)
 
     @property
     def _most_weight(self) -> int:
@@ -173,14 +177,13 @@ class CellSketch(OrderedSketch):
     def _buffer_rows(self) -> None:
         rows, self._rows = self._rows, []
         for has_id, run in groupby(rows, key=lambda row: row[3] is not None):
-            items, ticks, weights, ids = map(list, zip(*run, strict=True))
-            self._buffer(
-                items,
-                self._hashes(items),
-                np.array(ticks, dtype=np.int64),
-                np.array(weights, dtype=np.int64),
-                hash_items(ids, self.config.seed, "id") if has_id else None,
-            )
+            items, at, heavy, ids = map(list, zip(*run, strict=True))
+            hashes = self._hashes(items)
+            ticks, weights = np.array(at, dtype=np.int64), np.array(heavy, dtype=np.int64)
+            coins = None
+            if has_id:
+                coins = _coins(hash_items(ids, self.config.seed, "id"), hashes, ticks, weights)
+            self._buffer(items, hashes, ticks, weights, coins)
 
     def _buffer(
         self,
@@ -195,11 +198,12 @@ class CellSketch(OrderedSketch):
         hashes = np.broadcast_to(hashes, size)
         columns = [hashes.view(np.int64), ticks, weights]
         if self._is_sampled:
+            self._by_id |= coins is not None
             if coins is None:
                 bits = np.ascontiguousarray(hashes).view(np.int64)
                 coins = hash_events(self.config.seed, self._stream, self._index, bits, ticks)
             self._index = min(self._index + size, INT64_MAX)
-            columns.append(np.broadcast_to(coins, size).view(np.int64))
+            columns.append(coins.view(np.int64))
         if not weights.all():
             counted = np.flatnonzero(weights)
             columns = [column[counted] for column in columns]
@@ -381,7 +385,7 @@ class CellSketch(OrderedSketch):
         self._start(other._tightness)
         self._cells, self._latest, self._total = other._cells, other._latest, other._total
         self._late_count = other._late_count
-        self._stream, self._index = other._stream, other._index
+        self._stream, self._index, self._by_id = other._stream, other._index, other._by_id
 
     @classmethod
     def _merged(cls, sketches: Sequence[Self]) -> Self:
@@ -394,11 +398,17 @@ class CellSketch(OrderedSketch):
         merged._latest = max(s._latest for s in sketches if s._latest is not None)
         merged._stream = min(sketch._stream for sketch in sketches)
         merged._index = min(sum(sketch._index for sketch in sketches), INT64_MAX)
+        merged._by_id = any(sketch._by_id for sketch in sketches)
         counting = [sketch for sketch in sketches if sketch._cells is not None]
         if len(counting) > 1:
             cells: list[Any] = [sketch._cells for sketch in counting]
             edges = [sketch._edge() for sketch in counting]
             merged._cells = type(cells[0]).merged(cells, edges, merged._edge())
+            drawn = [each for each in counting if each._is_sampled and not each._by_id]
+            kept = [(each, each._kept_times()) for each in drawn]
+            warn_of_shared_coins(
+                [(e._stream, int(t.min()), int(t.max())) for e, t in kept if t.size]
+            )
         elif counting:  # the others saw nothing but zeros: the clock moves, no more
             cells_of_one = counting[0]._cells
             assert cells_of_one is not None
@@ -407,6 +417,10 @@ class CellSketch(OrderedSketch):
             tightness = [sketch._tightness for sketch in sketches if sketch._tightness]
             merged._tightness = max(tightness, default=None)
         return merged
+
+    def _kept_times(self) -> Int64Array:
+        assert isinstance(self._cells, SampleCells)
+        return self._cells.sample.times
 
     def _finish(self, prototype: Self) -> None:
         self._settle()
@@ -476,8 +490,9 @@ class CellSketch(OrderedSketch):
             [sketch._total for sketch in sketches],
         ]
         extra = tuple(np.array(column, dtype=np.int64) for column in columns)
+        by_id = np.array([sketch._by_id for sketch in sketches])
         sample_states.write_states(
-            SampleStates(sample, seen, latest, extra), [NumberCodec()], writer, samples
+            SampleStates(sample, seen, latest, extra, by_id), [NumberCodec()], writer, samples
         )
 
     @classmethod
@@ -517,7 +532,7 @@ class CellSketch(OrderedSketch):
         size = prototype._size
         empty = prototype._empty_sample()
         states = sample_states.read_states(
-            empty, config.window, _LEVELS, 3, [NumberCodec()], reader, samples=size + 1
+            empty, config.window, _LEVELS, 3, [NumberCodec()], reader, size + 1, ids=True
         )
         weights = states.sample.columns[0]
         if ((weights < 1) | (weights > _MOST_WEIGHT) | (weights % 1 != 0)).any():
@@ -544,9 +559,19 @@ class CellSketch(OrderedSketch):
             sketch.config = config
             sketch._start()
             sketch._stream, sketch._index, sketch._total = (int(each[i]) for each in states.extra)
+            sketch._by_id = states.by_id is not None and bool(states.by_id[i])
             if seen:
                 sketch._latest = int(states.latest[i])
             if sketch._total:
                 sketch._cells = SampleCells(sample, size)
             sketches.append(sketch)
         return sketches
+
+
+def _coins(
+    ids: UInt64Array, hashes: UInt64Array, ticks: Int64Array, weights: Int64Array
+) -> UInt64Array:
+    """Coins of events with ids: only repetitions, of item and weight too, share one."""
+    size = ticks.size
+    items = np.broadcast_to(hashes, size).view(np.int64)
+    return chained(np.broadcast_to(ids, size), ticks, items, weights)

@@ -71,7 +71,8 @@ class CounterColumn:
             sketch._refuse_late(int(ticks[late[0]]))
             ticks = np.maximum(ticks, self._latest[numbers])
         self._add_totals(numbers, values)
-        self._late_count += np.bincount(numbers[late], minlength=len(self))
+        added = np.bincount(numbers[late], minlength=len(self))
+        self._late_count = np.minimum(self._late_count, INT64_MAX - added) + added
         np.maximum.at(self._latest, numbers, ticks)
         self._seen[numbers] = True
         self._settled = False
@@ -121,14 +122,9 @@ class CounterColumn:
         numbers, ticks, values = self._pending.take()
         order = np.argsort(ticks, kind="stable")
         numbers, ticks, values = numbers[order], ticks[order], values[order]
-        begin = 0
-        while begin < max(ticks.size, 1):
-            size = _LARGEST_BATCH
-            while size > 1 and exact_sum(values[begin : begin + size]) > INT64_MAX:
-                size //= 2
-            rows = slice(begin, begin + size)
+        for begin in range(0, max(ticks.size, 1), _LARGEST_BATCH):
+            rows = slice(begin, begin + _LARGEST_BATCH)
             self._log = self._log.append(numbers[rows], ticks[rows], values[rows], self._cutoff())
-            begin += size
 
     def _cutoff(self) -> Int64Array:
         return cutoffs(self._latest, self._prototype.config.window)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from recency.cell_sketch import ROUNDING, CellSketch
 from recency.core import geometry, validate
-from recency.core.arrays import Int64Array, UInt64Array
+from recency.core.arrays import FloatArray, Int64Array, UInt64Array
 from recency.core.hashing import check_one, hash_items, xxh64
 from recency.estimate import Estimate
 from recency.timeunit import UNITS, to_duration
@@ -213,7 +213,7 @@ class EcmSketch(CellSketch):
         cells = np.arange(self._size).reshape(depth, -1)
         my_bounds, their_bounds = (each.bounds(cells, cell_doubt) for each in (mine, theirs))
         low, high = (
-            (a * b).sum(axis=1).min() for a, b in zip(my_bounds, their_bounds, strict=True)
+            _products(a, b).sum(axis=1).min() for a, b in zip(my_bounds, their_bounds, strict=True)
         )
         middle = (mine.middle[cells] * theirs.middle[cells]).sum(axis=1).min()
         most = _outward(math.prod(each.total(depth, cell_doubt)[2] for each in (mine, theirs)))
@@ -247,3 +247,8 @@ class EcmSketch(CellSketch):
 def _outward(x: float) -> float:
     """An upper bound that went through floating point: whole numbers are exact up to 2⁵³."""
     return x if x < 2.0**53 else x * (1 + ROUNDING)
+
+
+def _products(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Nothing times what may be anything is nothing."""
+    return np.where((a == 0) | (b == 0), 0.0, a * np.where(a == 0, 0.0, b))

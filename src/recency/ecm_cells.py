@@ -12,18 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recency.core.arrays import (
-    INT64_MAX,
     FloatArray,
     Int64Array,
     UInt64Array,
-    exact_sum,
     floats_above,
     floats_below,
     stable_order,
 )
+from recency.core.dispersion import dispersion, sharing, wider
 from recency.core.level_sample import NO_LEVEL, LevelSample, group_of, levels_of_weights
 from recency.core.rank_log import RankLog, before_merging, guarantee, loosest
-from recency.core.sizing import count_interval
+from recency.core.sizing import sum_interval
 
 _BLOCK = 1 << 13  # events looked at in one pass: temporaries that stay in the cache
 _ABSORB = 1 << 16  # elements collected, at least, before the sample takes them in
@@ -59,9 +58,12 @@ class CertainCounts:
         return floats_below(self.lower[cells]), floats_above(self.upper[cells])
 
     def total(self, depth: int, doubt: float) -> tuple[float, float, float]:
-        """Every row counts all events: the best of their bounds holds."""
+        """Every row counts all events: the best of their bounds holds.
+
+        Bytes that were made up may have rows that disagree; then there is no best.
+        """
         lower = floats_below(self.lower.reshape(depth, -1).sum(axis=1)).max()
-        upper = floats_above(self.upper.reshape(depth, -1).sum(axis=1)).min()
+        upper = max(floats_above(self.upper.reshape(depth, -1).sum(axis=1)).min(), lower)
         middle = self.middle.sum() / depth
         return float(min(max(middle, lower), upper)), float(lower), float(upper)
 
@@ -74,6 +76,8 @@ class SampledCounts:
     sampled: Int64Array
     scale: FloatArray  # 0 where all events are present
     present: Int64Array  # what can be seen, so the truth is not less
+    told: tuple[FloatArray, FloatArray, FloatArray]  # of shared coins, see core.dispersion
+    capacity: int
 
     @property
     def middle(self) -> FloatArray:
@@ -82,12 +86,19 @@ class SampledCounts:
         return np.maximum(estimate, self.present)
 
     def bounds(self, cells: NDArray[np.intp], doubt: float) -> tuple[FloatArray, FloatArray]:
-        """Poisson intervals for the events that were sampled."""
-        numbers, which = np.unique(self.sampled[cells], return_inverse=True)
-        intervals = np.array([count_interval(int(n), 1 - doubt) for n in numbers]).reshape(-1, 2)
+        """Poisson intervals for the events that were sampled; none where coins are shared."""
+        wide = wider(*self.told, 1 - doubt)
+        sampled = self.sampled / wide
+        numbers, which = np.unique(sampled[cells], return_inverse=True)
+        intervals = np.array([sum_interval(n, n, 1 - doubt) for n in numbers.tolist()])
         low, high = (
-            intervals[which.reshape(cells.shape), end] * self.scale[cells] for end in (0, 1)
+            intervals.reshape(-1, 2)[which.reshape(cells.shape), end] * (wide * self.scale)[cells]
+            for end in (0, 1)
         )
+        shared = (self.scale > 0) & (
+            sharing(self.sampled, wide, self.capacity) | (self.sampled == 0)
+        )
+        high[shared[cells]] = np.inf
         return (
             np.maximum(floats_below(self.certain[cells]) + low, floats_below(self.present[cells])),
             np.maximum(floats_above(self.certain[cells]) + high, floats_above(self.present[cells])),
@@ -128,14 +139,8 @@ class LogCells:
                 return np.concatenate([ticks[order[part % size]] for order, part in parts])
 
             return replace(self, log=self.log.append_units(counts, times_of, edges))
-        keys = np.repeat(np.arange(self.log.size), counts).reshape(cells.shape)
-        # All rows in one call, unless their sums together do not fit.
-        together = depth if exact_sum(weights) <= INT64_MAX // depth else 1
-        log = self.log
-        for row in range(0, depth, together):
-            rows = slice(row, row + together)
-            order = np.concatenate(orders[rows])
-            log = log.append_sorted(keys[rows].ravel(), ticks[order], weights[order], edges)
+        keys, order = np.repeat(np.arange(self.log.size), counts), np.concatenate(orders)
+        log = self.log.append_sorted(keys, ticks[order], weights[order], edges)
         return replace(self, log=log)
 
     def expired(self, cutoff: int) -> "LogCells":
@@ -237,12 +242,16 @@ class SampleCells:
         scale = np.exp2(np.where(is_exact, 0, query_levels).astype(np.float64))
         in_sample = is_exact[keys] | (sample.levels[rows] >= query_levels[keys])
         large = in_sample & (is_exact[keys] | (weights >= scale[keys]))
-        small = in_sample & ~large
+        small = np.flatnonzero(in_sample & ~large)
+        of, kept = keys[small], rows[small]
+        classes = sample.times[kept], sample.columns[0][kept].view(np.int64)
         return SampledCounts(
             _sums(keys[large], weights[large], size),
-            np.bincount(keys[small], minlength=size),
+            np.bincount(of, minlength=size),
             np.where(is_exact, 0.0, scale),
             _sums(keys, weights, size),
+            dispersion(of, sample.levels[kept] - query_levels[of], classes, size),
+            sample.capacity,
         )
 
     @classmethod

@@ -15,3 +15,7 @@ class OutOfOrderError(ValueError):
 
 class NoAnswerError(ValueError):
     """A question that what was seen has no answer to, such as the median of nothing."""
+
+
+class SharedCoinsWarning(UserWarning):
+    """Sketches that sample events were built with one stream number, and are being merged."""

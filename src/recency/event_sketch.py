@@ -1,15 +1,19 @@
 """Sketches that sample *events*: every event counts, and draws a coin of its own.
 
 The coin is a hash of the seed, the ``stream``, the running index of the event in this sketch, its
-value and its time; or of the event's ``id`` if one is given (ids make the coin only: events with
-equal ids still count twice). Without the index two events with equal value and time would share a
-coin, and the independence that the error bounds rest on would be gone. Without ``stream``, sketches
-that are built side by side would draw the same coins for the same indices, and errors would add up
-instead of averaging out.
+value and its time; or of the event's ``id``, its time and its value if an id is given. Without the
+index two events with equal value and time would share a coin, and the independence that the error
+bounds rest on would be gone. Without ``stream``, sketches that are built side by side would draw
+the same coins for the same indices, and errors would add up instead of averaging out.
+
+Ids make the coin only: an event that is repeated, id, time and value, counts as often as it comes.
+But its repetitions share one coin, so intervals are made for what the sample shows of that (see
+:mod:`recency.core.dispersion`).
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,7 +27,9 @@ from recency.core.arrays import (
     UInt64Array,
     nth_of_its_kind,
 )
+from recency.core.dispersion import SHARED, dispersion, sharing, wider
 from recency.core.hashing import (
+    chained,
     check_one,
     hash_events,
     hash_integers,
@@ -32,6 +38,9 @@ from recency.core.hashing import (
 )
 from recency.core.level_sample import Columns
 from recency.core.sample_states import ColumnCodec, NumberCodec, SampleStates
+from recency.core.sizing import sum_interval
+from recency.errors import NoAnswerError, SharedCoinsWarning
+from recency.estimate import Estimate
 from recency.sample_sketch import SampleSketch
 from recency.timeunit import to_tick, to_ticks
 from recency.windowed import Time
@@ -44,6 +53,7 @@ class DrawsCoins(SampleSketch):
 
     _stream: int
     _index: int
+    _knows_ids = True
 
     def empty_like(self, merge_levels: int = 0, stream: int | None = None) -> Self:
         """A new sketch of the same configuration, of this or another ``stream``."""
@@ -64,6 +74,27 @@ class DrawsCoins(SampleSketch):
     def _merged_extra(cls, extras: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         streams, indices = zip(*extras, strict=True)
         return min(streams), min(sum(indices), _MOST_INDEX)
+
+    @classmethod
+    def _merged(cls, sketches: Sequence[Self]) -> Self:
+        merged = super()._merged(sketches)
+        cls._warn_of_shared_coins(sketches)
+        return merged
+
+    @classmethod
+    def _warn_of_shared_coins(cls, sketches: Sequence[Self]) -> None:
+        drawn = [(each, each._event_times()) for each in sketches if not each._by_id]
+        warn_of_shared_coins(
+            [
+                (sketch._stream, int(times.min()), int(times.max()))
+                for sketch, times in drawn
+                if times.size
+            ]
+        )
+
+    def _event_times(self) -> Int64Array:
+        """The times of the elements that are kept."""
+        return self._sample.times
 
     def _next_coins(self, bits: Int64Array, ticks: Int64Array) -> UInt64Array:
         """Coins of events that have none; see the module."""
@@ -99,6 +130,8 @@ class EventSketch(DrawsCoins):
         kept = np.bincount(states.sample.keys, minlength=index.size)
         if (index[~states.seen] > 0).any() or (kept > index).any():
             return "more events than were seen"
+        if (index[states.sample.edge_keys] <= prototype.config.capacity).any():
+            return "a level that has forgotten events, and fewer were seen than it has room for"
         return None
 
     # --- update ---
@@ -123,21 +156,19 @@ class EventSketch(DrawsCoins):
         values = validate.numbers(value, "value", self._least_value, self._most_value)
         ticks = to_ticks(at, self.config.unit)
         columns: dict[str, NDArray[Any]] = {"value": values, "at": ticks}
-        coins = self._hashed_ids(id, columns)
+        ids = self._hashed_ids(id, columns)
         if size is None:
             size = validate.common_length(columns)
         values = np.broadcast_to(values, size) + 0.0  # a copy, in which zero has one sign
-        return (
-            values,
-            np.broadcast_to(ticks, size),
-            None if coins is None else np.broadcast_to(coins, size),
-        )
+        ticks = np.broadcast_to(ticks, size)
+        return values, ticks, None if ids is None else _coins(ids, ticks, values)
 
     def _buffer(
         self, values: FloatArray, ticks: NDArray[np.int64], coins: UInt64Array | None
     ) -> None:
         size = values.size
         bits = values.view(np.int64)
+        self._by_id |= coins is not None
         if coins is None:
             coins = self._next_coins(bits, ticks)
         newest = int(ticks.max())
@@ -181,10 +212,62 @@ class EventSketch(DrawsCoins):
         rows, self._rows = self._rows, []
         for has_id, run in groupby(rows, key=lambda row: row[2] is not None):
             values, ticks, ids = zip(*run, strict=True)
-            coins = hash_items(list(ids), self.config.seed, "id") if has_id else None
-            self._buffer(np.array(values) + 0.0, np.array(ticks, dtype=np.int64), coins)
+            columns = np.array(ticks, dtype=np.int64), np.array(values) + 0.0
+            hashes = hash_items(list(ids), self.config.seed, "id") if has_id else None
+            coins = None if hashes is None else _coins(hashes, *columns)
+            self._buffer(columns[1], columns[0], coins)
+
+    # --- questions ---
+
+    def _widening(self, rows: NDArray[np.intp], level: int) -> float:
+        """By how much the variance of a count of sampled events is more than that of Poisson's.
+
+        Refuses samples that independent coins do not lead to.
+        """
+        sample, capacity = self._sample, self.config.capacity
+        classes = sample.times[rows], sample.columns[0][rows].view(np.int64)
+        keys = np.zeros(rows.size, dtype=np.int64)
+        spread = dispersion(keys, sample.levels[rows] - level, classes, 1)
+        factor = wider(*spread, self.config.confidence)
+        if sharing(np.array([rows.size]), factor, capacity)[0]:
+            raise NoAnswerError(SHARED.format(capacity, level - 1, rows.size))
+        return float(factor[0])
+
+    def _counted(self, rows: NDArray[np.intp], level: int, certain: float = 0.0) -> Estimate:
+        """``certain``, and what sampled events that stand for 2ˡ each stand for."""
+        factor = self._widening(rows, level)
+        unit = factor * 2.0**level
+        lower, upper = sum_interval(rows.size / factor, rows.size / factor, self.config.confidence)
+        # From nothing sampled nothing follows: all events may have one coin.
+        most = certain + upper * unit if rows.size else np.inf
+        value = certain + rows.size * 2.0**level
+        return Estimate(value, certain + lower * unit, most, self.config.confidence)
 
     def __repr__(self) -> str:
         """Class, guarantee, window, what was seen, bytes."""
         seen = f"{self._index + len(self._rows)} events, latest={self._latest}"
         return self._description(seen)
+
+
+_warned = False
+
+
+def warn_of_shared_coins(parts: Sequence[tuple[int, int, int]]) -> None:
+    """Warn, once, if sketches (stream, first time, last time) drew coins from the same numbers."""
+    global _warned
+    in_order = sorted(parts)
+    for (stream, _, end), (other, begin, _) in pairwise(in_order):
+        if stream == other and begin <= end and not _warned:
+            _warned = True
+            warnings.warn(
+                f"merging sketches of one stream number ({stream}) whose times overlap: events "
+                "with equal index, value and time share a coin, and errors add up. Build them with "
+                "different stream=… numbers, or give events an id",
+                SharedCoinsWarning,
+                stacklevel=2,
+            )
+
+
+def _coins(ids: UInt64Array, ticks: Int64Array, values: FloatArray) -> UInt64Array:
+    """Coins of events with ids: of integers Spark's ``xxhash64(seed, id, ticks, value)``."""
+    return chained(np.broadcast_to(ids, ticks.size), ticks, values.view(np.int64))

@@ -75,6 +75,7 @@ class NameSample(RandomizedWave, DrawsCoins):
             ticks, weights, size = ticks[rows], weights[rows], rows.size
         if not size:
             return
+        self._by_id |= coins is not None
         if coins is None:
             bits = np.ascontiguousarray(np.broadcast_to(hashes, size)).view(np.int64)
             coins = self._next_coins(bits, ticks)

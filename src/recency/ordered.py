@@ -83,7 +83,7 @@ class OrderedSketch(WindowedSketch):
         """Take note of updates that were checked."""
         self._latest = tick if self._latest is None else max(self._latest, tick)
         self._total += added
-        self._late_count += late
+        self._late_count = min(self._late_count + late, INT64_MAX)
         self._settled = False
 
     def _since(self, window: Any, now: Any) -> int:

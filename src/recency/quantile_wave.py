@@ -180,10 +180,10 @@ class QuantileWave(EventSketch):
         if self._latest is None:
             return Estimate(0.0, 0.0, 0.0)
         level, present, sampled = self._window_sample(since)
-        n, seen = int(sampled.sum()), float(present.size)
+        seen = float(present.size)
         if level == NO_LEVEL:
             return Estimate(seen, seen, seen)
-        return at_least(self._scaled(n, level), seen)
+        return at_least(self._counted(present[sampled], level), seen)
 
     def _sampled(
         self, window: Duration | None, now: Time | None
@@ -195,9 +195,11 @@ class QuantileWave(EventSketch):
         values = np.sort(self._sample.columns[0][rows])
         if not values.size and level == NO_LEVEL:
             raise NoAnswerError("a quantile or rank needs values, and the window has none")
+        if level == NO_LEVEL:
+            return values, 0.0
+        factor = self._widening(rows, level)
         if not values.size:
             raise NoAnswerError(
                 "none of the window's values was sampled: it needs a larger capacity"
             )
-        margin = 0.0 if level == NO_LEVEL else rank_margin(values.size, self.config.confidence)
-        return values, margin
+        return values, rank_margin(values.size / factor, self.config.confidence)

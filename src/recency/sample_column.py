@@ -30,6 +30,7 @@ class SampleColumn:
         self._sample = prototype.empty_like()._sample
         self._latest = np.empty(0, dtype=np.int64)
         self._seen = np.empty(0, dtype=np.bool_)
+        self._by_id = np.empty(0, dtype=np.bool_)
         self._extra = prototype._extra_of_column(stream, 0)
         self._waiting: list[list[NDArray[Any]]] = []
         self._rows_waiting = 0
@@ -49,6 +50,7 @@ class SampleColumn:
             ]
             self._latest = np.append(self._latest, np.full(more, INT64_MIN))
             self._seen = np.append(self._seen, np.zeros(more, dtype=np.bool_))
+            self._by_id = np.append(self._by_id, np.zeros(more, dtype=np.bool_))
 
     def update_many(self, numbers: Int64Array, arguments: Mapping[str, Any]) -> None:
         """``update_many`` for the sketch with each row's number."""
@@ -58,6 +60,8 @@ class SampleColumn:
             return
         np.maximum.at(self._latest, numbers, ticks)
         self._seen[numbers] = True
+        if self._prototype._knows_ids and arguments.get("id") is not None:
+            self._by_id[numbers] = True
         self._settled = False
         rows = [numbers, ticks, *columns]
         if counted is None:
@@ -107,6 +111,7 @@ class SampleColumn:
         sketch._sample = self._sample.at(number)
         sketch._latest = int(self._latest[number]) if self._seen[number] else None
         sketch._set_extra([int(column[number]) for column in self._extra])
+        sketch._by_id = bool(self._by_id[number])
         return sketch
 
     def frames(self, finished: bool) -> list[bytes]:
@@ -114,7 +119,7 @@ class SampleColumn:
         self.settle()
         extra = self._prototype._finished_extra(self._extra) if finished else self._extra
         latest = np.where(self._seen, self._latest, 0)
-        states = SampleStates(self._sample, self._seen, latest, tuple(extra))
+        states = SampleStates(self._sample, self._seen, latest, tuple(extra), self._by_id)
         writer = RecordWriter(len(self))
         write_states(states, self._prototype._codecs(), writer)
         return encode_records(self._prototype, writer)

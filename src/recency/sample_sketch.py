@@ -39,6 +39,8 @@ class SampleSketch(WindowedSketch):
     _block: int = 1 << 13
     """Rows looked at in one pass: temporaries that stay in the cache."""
     _level_range: ClassVar[tuple[int, int]] = (0, 63)
+    _knows_ids: ClassVar[bool] = False
+    """Whether ids make coins, and the state says if any came."""
 
     def _start(self) -> None:
         self._latest = None
@@ -48,6 +50,7 @@ class SampleSketch(WindowedSketch):
         self._pending = Pending(columns=self._pending_columns)
         self._rows: list[tuple[Any, ...]] = []  # single updates, as they came
         self._settled = True
+        self._by_id = False
 
     # --- to be written by each sketch ---
 
@@ -262,6 +265,7 @@ class SampleSketch(WindowedSketch):
         other._settle()
         self._sample, self._latest = other._sample, other._latest
         self._set_extra(other._extra())
+        self._by_id = other._by_id
         self._pending, self._settled = Pending(columns=self._pending_columns), True
 
     @classmethod
@@ -271,6 +275,7 @@ class SampleSketch(WindowedSketch):
             sketch._settle()
         merged._latest = max(s._latest for s in sketches if s._latest is not None)
         merged._set_extra(cls._merged_extra([sketch._extra() for sketch in sketches]))
+        merged._by_id = any(sketch._by_id for sketch in sketches)
         sample = LevelSample.merge([s._sample for s in sketches], merged._cutoff())
         merged._sample = merged._pruned(sample)
         return merged
@@ -294,6 +299,7 @@ class SampleSketch(WindowedSketch):
             np.array([sketch._latest is not None for sketch in sketches]),
             latest,
             tuple(np.ascontiguousarray(extras.reshape(len(sketches), -1).T)),
+            np.array([sketch._by_id for sketch in sketches]),
         )
         first = sketches[0]
         write_states(states, first._codecs(), writer, counts, first._looks_ahead)
@@ -317,6 +323,7 @@ class SampleSketch(WindowedSketch):
             reader,
             None if cls._samples_vary else prototype._samples(),
             prototype._looks_ahead,
+            cls._knows_ids,
         )
         flaw = cls._check(prototype, states)
         if flaw:
@@ -330,6 +337,7 @@ class SampleSketch(WindowedSketch):
             sketch._start()
             sketch._latest = int(states.latest[i]) if states.seen[i] else None
             sketch._set_extra([int(column[i]) for column in states.extra])
+            sketch._by_id = states.by_id is not None and bool(states.by_id[i])
             sketch._restore(sample)
             sketches.append(sketch)
         return sketches

@@ -157,8 +157,7 @@ class SumWave(EventSketch):
         # Values from 2ˡ on are all there; the others stand for 2ˡ each, in Poisson number.
         scale = 2.0**level
         large = rounded_once(weights[sampled & (weights >= scale)])
-        n = int((sampled & (weights < scale)).sum())
-        estimate = self._scaled(n, level, certain=large)
+        estimate = self._counted(present[sampled & (weights < scale)], level, certain=large)
         # What is present is certain. It rarely says more than the sample: sum it only if it may.
         may_say_more = 1.001 * weights.sum() > estimate.lower
         return at_least(estimate, rounded_once(weights)) if may_say_more else estimate

@@ -23,7 +23,7 @@ from recency.core.arrays import (
     ticks_between,
 )
 from recency.core.codec import RecordReader, RecordWriter, corrupt, zigzag
-from recency.core.hashing import check_one, hash_items
+from recency.core.hashing import chained, check_one, hash_items
 from recency.core.level_sample import (
     EXPONENT_ZERO,
     Columns,
@@ -222,7 +222,7 @@ class WeightBasedMergingHistogram(DrawsCoins):
         weights = validate.numbers(weight, "weight", 0, MOST_SUMMAND)
         ticks = to_ticks(at, self.config.unit)
         columns: dict[str, NDArray[Any]] = {"value": values, "weight": weights, "at": ticks}
-        coins = self._hashed_ids(id, columns)
+        ids = self._hashed_ids(id, columns)
         size = validate.common_length(columns)
         if not size:
             return
@@ -231,7 +231,7 @@ class WeightBasedMergingHistogram(DrawsCoins):
         if self._keeps_all:
             self._check_room(ticks, weights)
         self._buffer_rows()
-        self._buffer(values, weights, ticks, coins)
+        self._buffer(values, weights, ticks, ids)
 
     @property
     def _most_value(self) -> float:
@@ -239,14 +239,17 @@ class WeightBasedMergingHistogram(DrawsCoins):
         return math.inf if most is None else most
 
     def _buffer(
-        self, values: FloatArray, weights: FloatArray, ticks: Int64Array, coins: UInt64Array | None
+        self, values: FloatArray, weights: FloatArray, ticks: Int64Array, ids: UInt64Array | None
     ) -> None:
         size = ticks.size
         bits = values.view(np.int64)  # in the order of the values, for these are not negative
-        if coins is None:
+        if ids is None:
             coins = self._next_coins(bits, ticks)
+        else:
+            coins = chained(np.broadcast_to(ids, size), ticks, bits, weights.view(np.int64))
+            self._by_id = True
         self._count(size)
-        columns = [np.broadcast_to(coins, size).view(np.int64), bits, weights.view(np.int64), ticks]
+        columns = [coins.view(np.int64), bits, weights.view(np.int64), ticks]
         newest = int(ticks.max())
         if not weights.all():
             counted = np.flatnonzero(weights)
@@ -261,8 +264,8 @@ class WeightBasedMergingHistogram(DrawsCoins):
         rows, self._rows = self._rows, []
         for has_id, run in groupby(rows, key=lambda row: row[3] is not None):
             values, weights, ticks, ids = zip(*run, strict=True)
-            coins = hash_items(list(ids), self.config.seed, "id") if has_id else None
-            self._buffer(np.array(values) + 0.0, np.array(weights) + 0.0, np.array(ticks), coins)
+            hashes = hash_items(list(ids), self.config.seed, "id") if has_id else None
+            self._buffer(np.array(values) + 0.0, np.array(weights) + 0.0, np.array(ticks), hashes)
 
     def _check_room(self, ticks: Int64Array, weights: FloatArray) -> None:
         """Refuse elements with which there would be more to keep than there is room for."""
@@ -351,8 +354,15 @@ class WeightBasedMergingHistogram(DrawsCoins):
             merged._check_number(sum(sample.times.size for sample in samples))
         merged._latest = clock
         merged._set_extra(cls._merged_extra([sketch._extra() for sketch in sketches]))
+        merged._by_id = any(sketch._by_id for sketch in sketches)
         merged._sample = LevelSample.merge(samples, merged._cutoff())
+        if not merged._keeps_all:
+            cls._warn_of_shared_coins(sketches)
         return merged
+
+    def _event_times(self) -> Int64Array:
+        times: Int64Array = self._sample.columns[1]
+        return times
 
     def _become(self, other: Self) -> None:
         super()._become(other)
@@ -630,7 +640,8 @@ class WeightBasedMergingHistogram(DrawsCoins):
         newest = np.minimum(last, self._latest)
         if self._places is None or self._places.sample is not self._sample:
             self._places = Places(self._sample, self._grid.size)
-        return _Aged(self._places, self._most_sampled, newest, self.config.decay, now)
+        config = self.config
+        return _Aged(self._places, self._most_sampled, newest, config.decay, now, config.confidence)
 
     def _asked(
         self, now: int, ask: Callable[["_Aged", float], Triple], needs_data: bool = False
@@ -664,6 +675,7 @@ class _Aged:
     newest: Int64Array
     decay: Decay
     now: int
+    confidence: float
 
     def at_least(self, threshold: float) -> Weighed:
         """Elements with values from a threshold on, as their buckets sample those."""
@@ -679,7 +691,9 @@ class _Aged:
         return elements.of(elements.values <= high)
 
     def _later_than(self, order: int) -> Weighed:
-        return by_value(self.places, self.most, order, self.newest, self.decay, self.now)
+        return by_value(
+            self.places, self.most, order, self.newest, self.decay, self.now, self.confidence
+        )
 
 
 def _order(value: float) -> int:

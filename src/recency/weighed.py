@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recency.core.arrays import BoolArray, FloatArray, Int64Array, rounded_once
+from recency.core.dispersion import SHARED, dispersion, sharing, wider
 from recency.core.fading import DecayFunction, ages_of, before_the_end
 from recency.core.level_sample import NO_LEVEL, LevelSample, Places, group_of
 from recency.core.samplers import SAMPLERS, Sampler
@@ -269,7 +270,13 @@ def by_expiry(
 
 
 def by_value(
-    places: Places, most: int, order: int, newest: Int64Array, decay: DecayFunction, now: int
+    places: Places,
+    most: int,
+    order: int,
+    newest: Int64Array,
+    decay: DecayFunction,
+    now: int,
+    confidence: float,
 ) -> Weighed:
     """Elements of buckets that are kept by value, those later in order than one.
 
@@ -290,11 +297,43 @@ def by_value(
     at = np.array([now], dtype=np.int64)
     g = decay.at(ages_of(times, at))
     scale = scales[keys[rows]]
-    shares, units = g * np.maximum(weights, scale), g * np.where(weights < scale, scale, 0.0)
-    largest = float(np.max(decay.at(ages_of(newest, at)) * scales, initial=0.0))
+    is_random = weights < scale
+    small = rows[is_random]
+    wide = _shared_coins(sample, order, levels, small, times[is_random], confidence)
+    shares = g * np.maximum(weights, scale)
+    units = g * np.where(is_random, (wide * scales)[keys[rows]], 0.0)
+    largest = float(np.max(decay.at(ages_of(newest, at)) * wide * scales, initial=0.0))
     values = sample.times[rows].view(np.float64)
     weighed = Weighed(values, weights, g * weights, shares, units, largest)
     return weighed if g.all() else weighed.of(g > 0)
+
+
+def _shared_coins(
+    sample: LevelSample,
+    order: int,
+    levels: Int64Array,
+    rows: NDArray[np.intp],
+    times: Int64Array,
+    confidence: float,
+) -> FloatArray:
+    """By how much sampled sums vary more than those of independent coins, for each key.
+
+    Refuses samples that independent coins do not lead to.
+    """
+    keys, size = sample.keys[rows], levels.size
+    weights = sample.columns[0][rows].view(np.int64)
+    classes = sample.times[rows], weights, times
+    told = dispersion(keys, sample.levels[rows] - levels[keys], classes, size)
+    wide = wider(*told, confidence)
+    sampled = np.bincount(keys, minlength=size)
+    overflowed = np.zeros(size, dtype=np.bool_)
+    below = sample.edge_levels == levels[sample.edge_keys] - 1
+    overflowed[sample.edge_keys[below & (sample.edges > order)]] = True
+    shared = np.flatnonzero(overflowed & sharing(sampled, wide, sample.capacity))
+    if shared.size:
+        key = int(shared[0])
+        raise NoAnswerError(SHARED.format(sample.capacity, levels[key] - 1, sampled[key]))
+    return wide
 
 
 def reaching(

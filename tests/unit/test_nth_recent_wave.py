@@ -195,8 +195,8 @@ INT64_MIN_ZIGZAG = 2**64 - 1
 @pytest.mark.parametrize(
     ("numbers", "reason"),
     [
-        ([1, INT64_MIN_ZIGZAG, 0, 0], "times out of range"),
-        ([1, INT64_MIN_ZIGZAG, 1, 1, 0, 0, 0], "times out of range"),
+        ([1, INT64_MIN_ZIGZAG, 0, 0], "the latest time is out of range"),
+        ([1, INT64_MIN_ZIGZAG, 1, 1, 0, 0, 0], "the latest time is out of range"),
         ([1, 0, 1, 1, 2**63, 0, 0], "times out of range"),
         ([1, 0, 2, 2, 2**63, 2**63, 0, 0, 0, 0], "numbers out of range"),
         ([1, 0, 2**63, 0], "a number is above"),

@@ -18,7 +18,7 @@ from recency import (
 )
 from recency.core import codec
 from recency.core.codec import RecordWriter
-from recency.core.hashing import hash_items
+from recency.core.hashing import hash_chain
 from recency.core.level_sample import group_of, levels_of_items
 
 
@@ -345,9 +345,10 @@ def test_bad_numbers_and_confidences():
 
 def test_a_window_without_sampled_values_says_so():
     """Equal times go together: here every level with more than one event has forgotten them all."""
-    wave = QuantileWave(capacity=1, seed=0)
+    wave = QuantileWave(capacity=1, seed=5)
     wave.update_many(np.arange(1000.0), at=np.zeros(1000, dtype=int), id=np.arange(1000))
-    levels = levels_of_items(hash_items(np.arange(1000), 0))
+    ticks, bits = np.zeros(1000, dtype=int), np.arange(1000.0).view(np.int64)
+    levels = levels_of_items(hash_chain(5, np.arange(1000), ticks, bits))
     assert np.bincount(levels)[-1] > 1  # the highest level has several: nothing above is left
     with pytest.raises(ValueError, match="was sampled: it needs a larger capacity"):
         wave.query()

@@ -43,5 +43,5 @@ def test_no_clock_stands_before_the_first_time_of_all(cls):
     # The payload ends with the time, whose zigzag is 2⁶⁴ − 3, and with the number of items, 0.
     assert frame.endswith(b"\xfd" + b"\xff" * 8 + b"\x01\x00", 0, -4)
     body = frame[:-15] + b"\xff" + frame[-14:-4]
-    with pytest.raises(CorruptSketchError, match="times out of range"):
+    with pytest.raises(CorruptSketchError, match="the latest time is out of range"):
         loads(body + struct.pack("<I", zlib.crc32(body)))

@@ -24,7 +24,7 @@ from recency.core.arrays import (
     run_starts,
 )
 from recency.core.codec import RecordReader, RecordWriter, corrupt, float_bits, zigzag
-from recency.core.rank_log import RankLog, Rule
+from recency.core.rank_log import MAX_TIGHTNESS, RankLog, Rule
 from recency.core.segments import ages_of, running_sums, segment_sums, times_of
 
 _SEEN, _TIGHTNESS, _LATE, _MERGED, _GAPS, _VALUES = (1 << bit for bit in range(6))
@@ -139,6 +139,8 @@ def read_states(
         corrupt(reader.name, "the record of past merging is not a factor above 1")
     if (tightness < usual_tightness).any():
         corrupt(reader.name, "it is less tight than its configuration asks for")
+    if (tightness > MAX_TIGHTNESS).any():
+        corrupt(reader.name, "tightness out of range")
 
     starts = offsets(counts)
     divided = divisor[owners]

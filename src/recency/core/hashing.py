@@ -102,8 +102,16 @@ def hash_chain(seed: int, *columns: Int64Array) -> UInt64Array:
     One hash per column: the combination of :func:`hash_rows` would confuse some rows of small whole
     numbers, as floats, with others.
     """
-    hashes = hash_integers(columns[0], seed)
-    for column in columns[1:]:
+    return chained(hash_integers(columns[0], seed), *columns[1:])
+
+
+def chained(hashes: UInt64Array, *columns: Int64Array) -> UInt64Array:
+    """The hash of rows that go on: each column is hashed with what came before as its seed.
+
+    With hashes of integers this is Spark's ``xxhash64(seed, integers, columns…)``; doubles go by
+    their bits, without negative zeros.
+    """
+    for column in columns:
         hashes = xxh64(np.ascontiguousarray(column).view(np.uint64), hashes)
     return hashes
 

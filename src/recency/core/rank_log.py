@@ -53,22 +53,25 @@ from typing import Protocol
 import numpy as np
 
 from recency.core.arrays import (
+    INT64_MAX,
     INT64_MIN,
     BoolArray,
     FloatArray,
     Int64Array,
+    exact_sum,
     highest_bit,
     is_sorted,
     offsets,
     run_lengths,
     run_starts,
     stable_order,
+    ticks_between,
 )
 
 _ROUNDING = 1e-9  # outward slack on bounds that went through floating point
 _MANY = 64  # items of a key in one batch from which listing remembered ranks is tried
 _MIN_TIGHTNESS = 2  # an error below 1; less would break the order of the levels
-_MAX_TIGHTNESS = 2**62  # keeps everything: no stream is longer than 2⁶³ − 1
+MAX_TIGHTNESS = 2**62  # keeps everything: no stream is longer than 2⁶³ − 1
 
 
 class Rule(Protocol):
@@ -92,7 +95,7 @@ class ExponentialRule:
 
     def tightness(self, relative_error: float) -> int:
         """k = ⌈1/ε⌉."""
-        return int(np.clip(np.ceil(1 / relative_error), _MIN_TIGHTNESS, _MAX_TIGHTNESS))
+        return int(np.clip(np.ceil(1 / relative_error), _MIN_TIGHTNESS, MAX_TIGHTNESS))
 
     def relative_error(self, tightness: int) -> float:
         """1/k."""
@@ -112,7 +115,7 @@ class WaveRule:
     def tightness(self, relative_error: float) -> int:
         """K = ⌈(1/ε + 1)/2⌉."""
         k = np.ceil((1 / relative_error + 1) / 2)
-        return int(np.clip(k, _MIN_TIGHTNESS, _MAX_TIGHTNESS))
+        return int(np.clip(k, _MIN_TIGHTNESS, MAX_TIGHTNESS))
 
     def relative_error(self, tightness: int) -> float:
         """1/(2K − 1)."""
@@ -135,7 +138,7 @@ def guarantee(spread: float, log_error: float) -> float:
 def tightness_for_tree(rule: Rule, relative_error: float, levels: int) -> int:
     """The least tightness of leaves that keeps the error after so many levels of merging."""
     tightness = rule.tightness(math.expm1(math.log1p(relative_error) / (levels + 1)))
-    while tightness < _MAX_TIGHTNESS:
+    while tightness < MAX_TIGHTNESS:
         error, spread = rule.relative_error(tightness), 1.0
         for _ in range(levels):
             spread *= 1 + error
@@ -184,7 +187,7 @@ def loosest(rule: Rule, relative_error: float, spread: FloatArray) -> Int64Array
     ``spread`` is 1 + ε₂. The largest tightness there is where merging has used up that error.
     """
     distinct, which = np.unique(spread, return_inverse=True)
-    tightness = np.full(distinct.size, _MAX_TIGHTNESS)
+    tightness = np.full(distinct.size, MAX_TIGHTNESS)
     for i, factor in enumerate(distinct.tolist()):
         left = (1 + relative_error) / factor - 1
         if factor == 1:
@@ -305,7 +308,7 @@ class RankLog:
         """Add ``values`` units ≥ 1 at ``times``; items up to ``cutoff`` (per key) expire.
 
         No time may be before the newest item of its key. Within the batch any order will do. The
-        values of a batch must add up to less than 2⁶³, and so must the new totals.
+        new totals must be below 2⁶³; those of all keys together need not be.
         """
         if not times.size:
             return self._retained(self.item_keys(), self.times, self.ranks, self.values, cutoff)
@@ -321,6 +324,17 @@ class RankLog:
         self, keys: Int64Array, times: Int64Array, values: Int64Array, cutoff: Int64Array
     ) -> "RankLog":
         """:meth:`append` of a batch, not empty, that is in order of keys, then of times."""
+        log, begin = self, 0
+        for end in _ends_within_int64(keys, values):
+            rows = slice(begin, end)
+            log = log._append_sum(keys[rows], times[rows], values[rows], cutoff)
+            begin = end
+        return log
+
+    def _append_sum(
+        self, keys: Int64Array, times: Int64Array, values: Int64Array, cutoff: Int64Array
+    ) -> "RankLog":
+        """:meth:`append_sorted` of values that add up to less than 2⁶³."""
         # Units of one key and time are one item. Times and keys are rows here, `first` the row
         # that begins each item, `running` the units up to and including each row.
         first = run_starts(times, keys)
@@ -476,7 +490,7 @@ class RankLog:
         """What keeps this from being a log that :meth:`append` could have made, if anything."""
         keys = self.item_keys()
         gaps = self.gaps()
-        if (self.tightness < _MIN_TIGHTNESS).any() or (self.tightness > _MAX_TIGHTNESS).any():
+        if (self.tightness < _MIN_TIGHTNESS).any() or (self.tightness > MAX_TIGHTNESS).any():
             return "tightness out of range"
         if (self.values < 1).any() or (gaps < 0).any() or (self.ranks < self.values).any():
             return "ranks out of order"
@@ -493,7 +507,8 @@ class RankLog:
         if self._retained(keys, self.times, self.ranks, self.values, cutoff).times.size < keys.size:
             return "an item that is not remembered"
         same_key = keys[1:] == keys[:-1]
-        if ((np.diff(self.times) < 2) & (gaps[1:] > 0))[same_key].any():
+        apart = ticks_between(self.times[:-1], self.times[1:])
+        if ((apart < 2) & (gaps[1:] > 0))[same_key].any():
             return "units at a time that cannot be"
         if self._lacks_expired(keys, gaps, cutoff):
             return "a remembered item is missing among the expired"
@@ -621,9 +636,30 @@ class RankLog:
         return replace(self, starts=starts, times=times, ranks=ranks, values=values)
 
 
+def _ends_within_int64(keys: Int64Array, values: Int64Array) -> list[int]:
+    """Where to cut rows, in order of keys, so that all parts have sums within int64.
+
+    Cuts are between keys; what comes to one key fits.
+    """
+    if exact_sum(values) <= INT64_MAX:
+        return [keys.size]
+    starts = run_starts(keys)
+    sums = np.add.reduceat(values, starts)
+    ends, running = [], 0
+    for start, total in zip(starts.tolist(), sums.tolist(), strict=True):
+        if running + total > INT64_MAX:
+            ends.append(start)
+            running = 0
+        running += total
+    return [*ends, keys.size]
+
+
 def _ranks_of_level(totals: Int64Array, level: Int64Array) -> Int64Array:
-    """How many of the ranks up to ``totals`` are odd multiples of 2ʲ: M_j."""
-    return ((totals >> level) + 1) >> 1
+    """How many of the ranks up to ``totals`` are odd multiples of 2ʲ: M_j = ⌊(⌊R/2ʲ⌋ + 1)/2⌋.
+
+    Without the sum, which 2⁶³ − 1 has no room for.
+    """
+    return (totals >> level >> 1) + ((totals >> level) & 1)
 
 
 def _levels(ranks: Int64Array, values: Int64Array) -> Int64Array:

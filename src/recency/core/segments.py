@@ -39,8 +39,10 @@ def ages_of(times: Int64Array, starts: Int64Array, latest: Int64Array) -> UInt64
 
 def times_of(ages: UInt64Array, starts: Int64Array, latest: Int64Array, name: str) -> Int64Array:
     """The inverse of :func:`ages_of`; refuses times that no event can have, ``latest`` included."""
+    if (latest == INT64_MIN).any():
+        corrupt(name, "the latest time is out of range")
     reach = segment_sums(ages, starts, name)
-    if (latest == INT64_MIN).any() or (reach > ticks_between(INT64_MIN + 1, latest)).any():
+    if (reach > ticks_between(INT64_MIN + 1, latest)).any():
         corrupt(name, "times out of range")
     oldest = latest.view(np.uint64) - reach
     times: UInt64Array = running_sums(ages, starts) - ages + np.repeat(oldest, np.diff(starts))

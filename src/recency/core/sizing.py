@@ -147,7 +147,7 @@ def sum_interval(total: float, squares: float, confidence: float) -> tuple[float
     return weighted_interval(total, squares, _DOUBT_SHARE * (1 - confidence))
 
 
-def rank_margin(n: int, confidence: float) -> float:
+def rank_margin(n: float, confidence: float) -> float:
     """How far any rank among n sampled elements may be off, for the same use."""
     return min(1.0, math.sqrt(math.log(2 / (_DOUBT_SHARE * (1 - confidence))) / (2 * n)))
 
