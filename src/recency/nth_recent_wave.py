@@ -7,9 +7,17 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from recency.core import validate
-from recency.core.arrays import INT64_MAX, INT64_MIN
+from recency.core.arrays import (
+    INT64_MAX,
+    Int64Array,
+    cutoffs,
+    float_below,
+    is_sorted,
+    offsets,
+)
 from recency.core.codec import RecordReader, RecordWriter, corrupt, zigzag
 from recency.core.rank_log import WAVE
+from recency.core.segments import ages_of, running_sums, segment_sums, times_of
 from recency.core.tick_log import TickLog
 from recency.errors import NoAnswerError, OutOfOrderError
 from recency.estimate import Estimate
@@ -17,7 +25,7 @@ from recency.pending import Pending
 from recency.timeunit import UNITS, to_duration, to_tick, to_ticks
 from recency.windowed import Duration, Time, WindowedSketch
 
-_FLUSH = 1 << 16
+_LEAST_FLUSH = 1 << 16  # rows that wait, or that one kernel call takes
 
 
 @dataclass(frozen=True)
@@ -86,12 +94,13 @@ class NthRecentWave(WindowedSketch):
             validate.fraction(relative_error, "relative_error"),
             unit,
         )
-        self._start()
+        self._start(TickLog.empty(WAVE.tightness(self.config.relative_error)))
 
-    def _start(self) -> None:
-        self._log = TickLog.empty(WAVE.tightness(self.config.relative_error))
+    def _start(self, log: TickLog) -> None:
+        self._log = log
         self._latest = None
-        self._pending = Pending(columns=2)
+        self._total = int(log.totals[0])  # those that wait included
+        self._pending = Pending(columns=1)
         self._settled = True
 
     def update(self, value: int = 1, *, at: Time) -> None:
@@ -99,9 +108,12 @@ class NthRecentWave(WindowedSketch):
         value = validate.integer(value, "value", 0, 1)
         tick = to_tick(at, self.config.unit)
         self._refuse_late(tick)
+        self._check_total(value)
         if value:
-            self._pending.add_row(tick, value)
-        self._advance(tick)
+            self._pending.add_row(tick)
+        self._advance(tick, value)
+        if self._pending.size >= self._flush_size():
+            self._settle()
 
     def update_many(self, value: Any = 1, *, at: Any) -> None:
         """:meth:`update` for arrays; a scalar goes with all elements of the other array."""
@@ -114,10 +126,14 @@ class NthRecentWave(WindowedSketch):
         self._refuse_late(int(ticks.min()))
         newest = int(ticks.max())
         values = np.broadcast_to(values, size)
-        if not values.all():
-            ticks, values = ticks[values > 0], values[values > 0]
-        self._pending.add_block(ticks, values, size=ticks.size)
-        self._advance(newest)
+        ones = ticks if values.all() else ticks[values > 0]
+        self._check_total(ones.size)
+        self._advance(newest, ones.size)
+        if self._pending.size + ones.size < self._flush_size():
+            self._pending.add_block(ones, size=ones.size)
+        else:
+            self._settle()  # what waits is not later than these
+            self._work_in(ones)
 
     def _refuse_late(self, tick: int) -> None:
         if self._latest is not None and tick < self._latest:
@@ -125,19 +141,38 @@ class NthRecentWave(WindowedSketch):
                 f"at must not be before the latest time seen ({self._latest}), got {tick}"
             )
 
-    def _advance(self, tick: int) -> None:
+    def _check_total(self, added: int) -> None:
+        if self._total + added > INT64_MAX:
+            raise ValueError(
+                f"the number of 1s must stay within int64, got {self._total} + {added}"
+            )
+
+    def _advance(self, tick: int, ones: int) -> None:
+        """Take note of updates that were checked."""
         self._latest = tick if self._latest is None else max(self._latest, tick)
+        self._total += ones
         self._settled = False
-        if self._pending.size >= _FLUSH:
-            self._settle()
+
+    def _flush_size(self) -> int:
+        return max(_LEAST_FLUSH, self._log.times.size)
 
     def _settle(self) -> None:
-        if not self._settled and self._latest is not None:
-            ticks, values = self._pending.take()
-            order = np.argsort(ticks, kind="stable")
-            cutoff = int(self._cutoff()[0])
-            self._log = self._log.append(ticks[order], values[order], self._latest, cutoff)
+        """Work in what waits and let old items expire. When this happens makes no difference."""
+        if not self._settled:
+            self._work_in(*self._pending.take())
+            self._pending.release()
             self._settled = True
+
+    def _work_in(self, ticks: Int64Array) -> None:
+        if not is_sorted(ticks):
+            ticks = np.sort(ticks)
+        latest, cutoff = np.array([self._latest]), self._cutoff()
+        begin, end = 0, self._flush_size()
+        while begin < max(ticks.size, 1):
+            batch = ticks[begin:end]
+            key, one = (np.broadcast_to(np.int64(each), batch.size) for each in (0, 1))
+            self._log = self._log.append(key, batch, one, latest, cutoff)
+            begin, end = end, end + self._flush_size()
 
     def copy(self) -> Self:
         """An independent sketch in the same state."""
@@ -146,22 +181,22 @@ class NthRecentWave(WindowedSketch):
         return twin
 
     def _become(self, other: Self) -> None:
+        # Logs are values: sharing one is as good as copying it.
         other._settle()
-        self._log, self._latest = other._log, other._latest
-        self._pending, self._settled = Pending(columns=2), True
+        self._start(other._log)
+        self._latest = other._latest
 
     @classmethod
     def _merged(cls, sketches: Sequence[Self]) -> Self:
         merged = sketches[0].empty_like()
         for sketch in sketches:
             sketch._settle()
-        total = sum(sketch._log.total for sketch in sketches)
-        if total > INT64_MAX:
-            raise ValueError(f"the number of 1s must stay within int64, got {total}")
+            merged._check_total(sketch._total)
+            merged._total += sketch._total
         merged._latest = max(s._latest for s in sketches if s._latest is not None)
-        merged._log = TickLog.merge(
-            [sketch._log for sketch in sketches], merged._latest, int(merged._cutoff()[0])
-        )
+        logs = TickLog.concatenate([sketch._log for sketch in sketches])
+        into_one = np.zeros(len(sketches), dtype=np.int64)
+        merged._log = logs.merge(into_one, np.array([merged._latest]), merged._cutoff())
         return merged
 
     @property
@@ -178,91 +213,62 @@ class NthRecentWave(WindowedSketch):
         n = validate.integer(n, "n", 1)
         since = self._since(None, now)
         self._settle()
-        total = self._log.total
-        if n > total or self._latest is None:
-            raise NoAnswerError(f"n must be at most the number of 1s seen ({total}), got {n}")
-        earliest, last = self._log.locate(total - n + 1, self._latest)
+        if n > self._total or self._latest is None:
+            raise NoAnswerError(f"n must be at most the number of 1s seen ({self._total}), got {n}")
+        rank = np.array([self._total - n + 1])
+        earliest, last = (int(x[0]) for x in self._log.locate(rank, np.array([self._latest])))
         if last <= since:
             raise NoAnswerError(f"the {n}-th most recent 1 is older than the largest window")
-        tick = self._latest if now is None else to_tick(now, self.config.unit, "now")
+        tick = self._now(now)
         youngest, oldest = tick - last, tick - earliest
-        return Estimate((youngest + oldest) / 2, float(youngest), float(oldest))
+        return Estimate((youngest + oldest) / 2, float_below(youngest), 0.0 - float_below(-oldest))
 
     def __repr__(self) -> str:
         """Class, guarantee, window, what was seen, bytes."""
-        self._settle()
-        return self._description(f"total={self._log.total}, latest={self._latest}")
+        return self._description(f"total={self._total}, latest={self._latest}")
 
     @classmethod
     def _write(cls, sketches: Sequence[Self], writer: RecordWriter) -> None:
         for sketch in sketches:
             sketch._settle()
-        logs = [sketch._log for sketch in sketches]
-        counts = np.array([log.times.size for log in logs], dtype=np.int64)
-        seen = np.array([s._latest is not None for s in sketches], dtype=np.int64)
-        latest = [s._latest for s in sketches]
+        log = TickLog.concatenate([sketch._log for sketch in sketches])
+        counts = np.diff(log.starts)
+        seen = np.array([sketch._latest is not None for sketch in sketches], dtype=np.int64)
+        latest = np.array([sketch._latest or 0 for sketch in sketches], dtype=np.int64)
         writer.scalar(seen.view(np.uint64))
-        known = np.array([tick for tick in latest if tick is not None], dtype=np.int64)
-        writer.ragged(zigzag(known), seen)
-        writer.scalar(np.array([log.total for log in logs], dtype=np.uint64))
+        writer.ragged(zigzag(latest[seen > 0]), seen)
+        writer.scalar(log.totals.view(np.uint64))
         writer.scalar(counts.view(np.uint64))
-        ages = [
-            np.diff(np.append(log.times, tick or 0).view(np.uint64))
-            for log, tick in zip(logs, latest, strict=True)
-        ]
-        writer.ragged(np.concatenate(ages), counts)
-        gaps = [np.diff(log.ranks, prepend=0) - log.values for log in logs]
-        writer.ragged(np.concatenate(gaps).view(np.uint64), counts)
-        values = [log.values - 1 for log in logs]
-        writer.ragged(np.concatenate(values).view(np.uint64), counts)
+        writer.ragged(ages_of(log.times, log.starts, latest), counts)
+        writer.ragged(log.gaps().view(np.uint64), counts)
+        writer.ragged((log.values - 1).view(np.uint64), counts)
 
     @classmethod
     def _read(cls, prototype: Self, reader: RecordReader) -> list[Self]:
         present = reader.integer(most=1)
-        latest = reader.signed(present).tolist()
-        totals = reader.integer().tolist()
-        counts = reader.integer(most=2**40)
-        ages = reader.ragged(counts).tolist()
-        gaps = reader.integers(counts, most=2**62).tolist()
-        values = reader.integers(counts, most=2**62).tolist()
+        seen = present > 0
+        latest = np.zeros(reader.size, dtype=np.int64)
+        latest[seen] = reader.signed(present)
+        totals, counts = reader.integer(), reader.integer()
+        ages = reader.ragged(counts)
+        gaps, values = reader.integers(counts), reader.integers(counts)
+        if totals[~seen].any() or counts[~seen].any():
+            corrupt(reader.name, "an empty sketch with a state")
+        starts = offsets(counts)
+        times = times_of(ages, starts, latest, reader.name)
+        steps = gaps.view(np.uint64) + values.view(np.uint64) + np.uint64(1)  # each part below 2⁶³
+        if (segment_sums(steps, starts, reader.name) > np.uint64(INT64_MAX)).any():
+            corrupt(reader.name, "the total does not fit int64")
+        ranks = running_sums(steps, starts).view(np.int64)
+        log = TickLog(prototype._log.tightness, totals, starts, times, ranks, values + 1)
+        flaw = log.flaw(latest, cutoffs(latest, prototype.config.window))
+        if flaw:
+            corrupt(reader.name, flaw)
         sketches = []
-        begin = 0
-        for seen, total, count in zip(present.tolist(), totals, counts.tolist(), strict=True):
+        for own, is_seen, tick in zip(log.split(), seen.tolist(), latest.tolist(), strict=True):
             sketch = cls.__new__(cls)
             sketch.config = prototype.config
-            sketch._start()
-            rows = slice(begin, begin + count)
-            begin += count
-            if seen:
-                sketch._latest = latest.pop(0)
-                sketch._load(total, ages[rows], gaps[rows], values[rows])
-            elif total or count:
-                corrupt(cls.__name__, "an empty sketch with a state")
+            sketch._start(own)
+            sketch._latest = tick if is_seen else None
             sketches.append(sketch)
         return sketches
-
-    def _load(self, total: int, ages: list[int], gaps: list[int], values: list[int]) -> None:
-        """Python integers throughout, so that nothing can overflow before it is checked."""
-        name = type(self).__name__
-        assert self._latest is not None
-        times, ranks = [], []
-        time, rank = self._latest - sum(ages), 0
-        if time <= INT64_MIN or self._latest <= INT64_MIN:
-            corrupt(name, "times out of range")
-        for age, gap, value in zip(ages, gaps, values, strict=True):
-            times.append(time)
-            time += age
-            rank += gap + value + 1
-            ranks.append(rank)
-        if rank > INT64_MAX:
-            corrupt(name, "the total does not fit int64")
-        self._log = TickLog(
-            self._log.tightness,
-            total,
-            np.array(times, dtype=np.int64),
-            np.array(ranks, dtype=np.int64),
-            np.array(values, dtype=np.int64) + 1,
-        )
-        flaw = self._log.flaw(self._latest, int(self._cutoff()[0]))
-        if flaw:
-            corrupt(name, flaw)

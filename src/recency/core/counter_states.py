@@ -16,21 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recency.core.arrays import (
-    INT64_MIN,
     BoolArray,
     Int64Array,
     UInt64Array,
     cutoffs,
     offsets,
     run_starts,
-    ticks_between,
 )
 from recency.core.codec import RecordReader, RecordWriter, corrupt, float_bits, zigzag
 from recency.core.rank_log import MAX_TIGHTNESS, RankLog, Rule
+from recency.core.segments import ages_of, running_sums, segment_sums, times_of
 
 _SEEN, _TIGHTNESS, _LATE, _MERGED, _GAPS, _VALUES = (1 << bit for bit in range(6))
-_HALF = np.uint64(32)
-_LOW_HALF = np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,10 +95,7 @@ def write_states(
     _optional(writer, float_bits(states.spread), merged)
     writer.ragged(counts.view(np.uint64), states.seen * logs)
 
-    newer = np.append(log.times[1:], 0)
-    has_items = counts > 0
-    newer[log.starts[1:][has_items] - 1] = states.latest[records[has_items]]
-    ages = ticks_between(log.times, newer)
+    ages = ages_of(log.times, log.starts, states.latest[records])
     divisor = np.zeros(size, dtype=np.uint64)
     if ages.size:
         divisor[filled] = np.gcd.reduceat(ages, run_starts(owners))
@@ -147,13 +141,14 @@ def read_states(
         corrupt(reader.name, "it is less tight than its configuration asks for")
     if (tightness > MAX_TIGHTNESS).any():
         corrupt(reader.name, "tightness out of range")
-    if (latest == INT64_MIN).any():
-        corrupt(reader.name, "the latest time is out of range")
 
     starts = offsets(counts)
-    times = _times_from_ages(ages, divisor[owners], starts, latest[records], reader.name)
+    divided = divisor[owners]
+    if (divided == 0).any() or (ages > np.uint64(2**64 - 1) // np.maximum(divided, 1)).any():
+        corrupt(reader.name, "times out of range")
+    times = times_of(ages * divided, starts, latest[records], reader.name)
     steps = gaps.view(np.uint64) + values.view(np.uint64) + np.uint64(1)  # each part below 2⁶³
-    totals = _segment_sums(steps, starts, reader.name)
+    totals = segment_sums(steps, starts, reader.name)
     if (totals > np.uint64(2**63 - 1)).any():
         corrupt(reader.name, "the total does not fit int64")
     log = RankLog(
@@ -162,7 +157,7 @@ def read_states(
         totals.view(np.int64),
         starts,
         times,
-        _running_sums(steps, starts).view(np.int64),
+        running_sums(steps, starts).view(np.int64),
         values + 1,
     )
     flaw = log.flaw(latest[records], cutoffs(latest, window)[records])
@@ -173,34 +168,3 @@ def read_states(
 
 def _optional(writer: RecordWriter, values: UInt64Array, present: BoolArray) -> None:
     writer.ragged(values[present], present.astype(np.int64))
-
-
-def _times_from_ages(
-    ages: UInt64Array, divisor: UInt64Array, starts: Int64Array, latest: Int64Array, name: str
-) -> Int64Array:
-    if (divisor == 0).any() or (ages > np.uint64(2**64 - 1) // np.maximum(divisor, 1)).any():
-        corrupt(name, "times out of range")
-    ages = ages * divisor
-    reach = _segment_sums(ages, starts, name)
-    if (reach > ticks_between(INT64_MIN + 1, latest)).any():
-        corrupt(name, "times out of range")
-    oldest = latest.view(np.uint64) - reach
-    times: UInt64Array = _running_sums(ages, starts) - ages + np.repeat(oldest, np.diff(starts))
-    return times.view(np.int64)
-
-
-def _segment_sums(x: UInt64Array, starts: Int64Array, name: str) -> UInt64Array:
-    """Sum of each segment; refuses sums of 2⁶⁴ or more."""
-    low = np.diff(np.append(np.uint64(0), np.cumsum(x & _LOW_HALF))[starts])
-    high = np.diff(np.append(np.uint64(0), np.cumsum(x >> _HALF))[starts]) + (low >> _HALF)
-    if (high > _LOW_HALF).any():
-        corrupt(name, "numbers out of range")
-    sums: UInt64Array = (high << _HALF) | (low & _LOW_HALF)
-    return sums
-
-
-def _running_sums(x: UInt64Array, starts: Int64Array) -> UInt64Array:
-    """Sums within each segment up to and including each element, where they fit."""
-    running = np.append(np.uint64(0), np.cumsum(x))  # may wrap; differences do not mind
-    sums: UInt64Array = running[1:] - np.repeat(running[starts[:-1]], np.diff(starts))
-    return sums

@@ -13,16 +13,26 @@ before p, the first remembered tick after t': the r-th 1 is in (t', min(t, p)). 
 p' ≤ t' < p that follow each other are 2ʲ apart at most, where more than 2ʲ⁻¹/ε ticks lie between p
 and the latest time (Lemma 1 there). So the midpoint is off by less than ε times the age.
 
+**The first remembered tick after t'.** Level j remembers its ticks after 2ʲ⁺¹m_j, where m_j of them
+are forgotten, and 2ʲ⁺¹m_j does not grow with j. Let L be the lowest level that remembers all its
+ticks after t'. Then so do higher ones: all multiples of 2ᴸ after t' are remembered. The level below
+has forgotten a tick after t', so 2ᴸm_{L−1} is a multiple of 2ᴸ after t', and no level below L
+remembers a tick up to there. So p is the next multiple of 2ᴸ.
+
 **Merging is exact.** For a tick that is remembered at the later of two clocks, both logs know their
 first event at or after it and how many 1s came before: the union's are the earlier one and the sum.
 
-Ticks are counted from the beginning of int64, so that they are positive.
+Ticks are counted from the beginning of int64, as unsigned numbers: the first that an event can have
+is 1, the last is 2⁶⁴ − 1, and nothing here computes the tick after that.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recency.core.arrays import (
     INT64_MIN,
@@ -30,150 +40,286 @@ from recency.core.arrays import (
     Int64Array,
     UInt64Array,
     highest_bit,
+    is_sorted,
+    offsets,
+    run_lengths,
     run_starts,
+    stable_order,
 )
+
+_ONE = np.uint64(1)
+_ORIGIN = np.uint64(-INT64_MIN)
 
 
 @dataclass(frozen=True, eq=False)
 class TickLog:
-    """A value: every operation returns a new log."""
+    """The remembered items of many independent streams, by key 0, 1, …, and by time within a key.
 
-    tightness: int  # K
-    total: int
+    A value: every operation returns a new log, and arrays are never written to once they are in
+    one, so logs may share them. Clocks are not in the log: ``latest`` is the time of each key's.
+    """
+
+    tightness: int  # K, of all keys
+    totals: Int64Array  # per key: how many 1s there were
+    starts: Int64Array  # key i owns items starts[i]:starts[i + 1]
     times: Int64Array
     ranks: Int64Array  # z
     values: Int64Array  # v ≥ 1
 
     @staticmethod
-    def empty(tightness: int) -> "TickLog":
-        """No events."""
+    def empty(tightness: int, size: int = 1) -> "TickLog":
+        """So many keys without events."""
         none = np.empty(0, dtype=np.int64)
-        return TickLog(tightness, 0, none, none, none)
-
-    def append(self, times: Int64Array, values: Int64Array, latest: int, cutoff: int) -> "TickLog":
-        """Add ``values`` ≥ 1 events at ``times`` (ascending, none before the newest item)."""
-        first = run_starts(times)
-        running = np.cumsum(values)
-        ends = np.append(first[1:], times.size) - 1
-        new_ranks = self.total + running[ends] if first.size else first
-        new_values = np.diff(new_ranks, prepend=self.total)
-        new_times = times[first]
-        total = int(new_ranks[-1]) if first.size else self.total
-        if first.size and self.times.size and self.times[-1] == new_times[0]:
-            new_values[0] += self.values[-1]
-            old = slice(0, self.times.size - 1)
-        else:
-            old = slice(0, self.times.size)
-        return TickLog(
-            self.tightness,
-            total,
-            np.concatenate([self.times[old], new_times]),
-            np.concatenate([self.ranks[old], new_ranks]),
-            np.concatenate([self.values[old], new_values]),
-        ).retained(latest, cutoff)
+        zeros = np.zeros(size + 1, dtype=np.int64)
+        return TickLog(tightness, zeros[1:], zeros, none, none, none)
 
     @staticmethod
-    def merge(logs: Sequence["TickLog"], latest: int, cutoff: int) -> "TickLog":
-        """The log of the union of streams, for equal tightness.
+    def concatenate(logs: Sequence["TickLog"]) -> "TickLog":
+        """The keys of several logs of one tightness side by side, in one log."""
+        return TickLog(
+            logs[0].tightness,
+            np.concatenate([log.totals for log in logs]),
+            offsets(np.concatenate([np.diff(log.starts) for log in logs])),
+            np.concatenate([log.times for log in logs]),
+            np.concatenate([log.ranks for log in logs]),
+            np.concatenate([log.values for log in logs]),
+        )
+
+    def split(self) -> list["TickLog"]:
+        """One log of one key for each key."""
+        starts = np.stack([np.zeros(self.size, dtype=np.int64), np.diff(self.starts)], axis=1)
+        return [
+            TickLog(
+                self.tightness,
+                self.totals[i : i + 1],
+                starts[i],
+                self.times[a:b],
+                self.ranks[a:b],
+                self.values[a:b],
+            )
+            for i, (a, b) in enumerate(pairwise(self.starts.tolist()))
+        ]
+
+    @property
+    def size(self) -> int:
+        """Number of keys."""
+        return self.totals.size
+
+    def item_keys(self) -> Int64Array:
+        """The key of each item."""
+        return np.repeat(np.arange(self.size), np.diff(self.starts))
+
+    def gaps(self) -> Int64Array:
+        """How many 1s lie between each item and the one before it, or the start of its stream."""
+        gaps: Int64Array = self.ranks - self.values - _previous(self.ranks, self.starts)
+        return gaps
+
+    def append(
+        self,
+        keys: Int64Array,
+        times: Int64Array,
+        values: Int64Array,
+        latest: Int64Array,
+        cutoff: Int64Array,
+    ) -> "TickLog":
+        """Add ``values`` ≥ 1 events at ``times``, in order of keys, then of times.
+
+        No time may be before the newest item of its key. Clocks move on to ``latest``, and what is
+        not later than ``cutoff`` (per key) expires. The values of a batch must add up to less than
+        2⁶³, and so must the new totals.
+        """
+        key_row = run_starts(keys)
+        touched = keys[key_row]
+        running = np.cumsum(values)
+        before_key = running[key_row] - values[key_row]
+        shift = np.repeat(self.totals[touched] - before_key, run_lengths(key_row, keys.size))
+        totals = self.totals.copy()
+        totals[touched] += np.diff(before_key, append=running[-1:])
+
+        keys = np.concatenate([self.item_keys(), keys])
+        times = np.concatenate([self.times, times])
+        ranks = np.concatenate([self.ranks, running + shift])
+        values = np.concatenate([self.values, values])
+        if not is_sorted(keys):
+            order = np.argsort(keys, kind="stable")  # two sorted runs: one merge
+            keys, times, ranks, values = keys[order], times[order], ranks[order], values[order]
+        # Events of one key and time are one item; the newest goes on growing while its time lasts.
+        first = run_starts(times, keys)
+        if first.size < times.size:
+            ranks = ranks[np.append(first[1:], times.size) - 1]
+            keys, times, values = keys[first], times[first], np.add.reduceat(values, first)
+        grown = replace(self, totals=totals)
+        return grown._retained(keys, times, ranks, values, latest, cutoff)
+
+    def merge(self, into: Int64Array, latest: Int64Array, cutoff: Int64Array) -> "TickLog":
+        """Key ``into[i]`` of a new log has the events of key i, and of all others that go there.
 
         For a remembered tick p let t be the earliest of the logs' first events at or after p. No
         log has an event between p and t, so the 1s before p are those before t, and the item that
-        each log stores at or after t says how many those are.
+        each log stores at or after t says how many those are; past the end of a log there is no
+        event, and all of its 1s lie before. So the 1s before t grow, from one item of a log to the
+        next, by what lies between their beginnings: a sum over all items before t.
         """
-        times = np.unique(np.concatenate([log.times for log in logs]))
-        before, values = np.zeros((2, times.size), dtype=np.int64)
-        for log in logs:
-            # Past the end of a log there is no event, and all of its 1s lie before.
-            i = np.searchsorted(log.times, times)
-            before += np.append(log.ranks - log.values, log.total)[i]
-            at_that_time = np.isin(times, log.times)
-            values[at_that_time] += log.values
-        total = sum(log.total for log in logs)
-        merged = TickLog(logs[0].tightness, total, times, before + values, values)
-        return merged.retained(latest, cutoff)
+        before = self.ranks - self.values
+        begin, end = self.starts[:-1], self.starts[1:]
+        has_items = begin < end
+        at_first = self.totals.copy()
+        at_first[has_items] = before[begin[has_items]]
+        until_next = np.append(before[1:], np.int64(0))[: before.size]
+        until_next[end[has_items] - 1] = self.totals[has_items]
+        totals, base = np.zeros((2, latest.size), dtype=np.int64)
+        np.add.at(totals, into, self.totals)
+        np.add.at(base, into, at_first)
 
-    def retained(self, latest: int, cutoff: int) -> "TickLog":
-        """What is still needed when the clock stands at ``latest``; see the rank log for expiry."""
-        low, high = self._intervals()
-        level = highest_bit(low ^ high)
-        keep = _is_remembered(high, level, latest, self.tightness)
-        expired = np.flatnonzero(keep & (self.times <= cutoff))
-        if expired.size > 1:
-            newest_first = level[expired][::-1]
-            highest = np.maximum.accumulate(newest_first)
-            keep[expired[::-1][1:][newest_first[1:] <= highest[:-1]]] = False
-        if keep.all():
-            return self
-        return TickLog(
-            self.tightness, self.total, self.times[keep], self.ranks[keep], self.values[keep]
-        )
+        keys = into[self.item_keys()]
+        order = np.argsort(self.times, kind="stable")
+        if not is_sorted(keys[order]):
+            order = order[stable_order(keys[order])]
+        keys, times = keys[order], self.times[order]
+        first = run_starts(times, keys)
+        passed = offsets((until_next - before)[order])[first]
+        keys, times = keys[first], times[first]
+        values = np.add.reduceat(self.values[order], first)
+        key_item = run_starts(keys)
+        shift = base[keys[key_item]] - passed[key_item]
+        ranks = passed + np.repeat(shift, run_lengths(key_item, keys.size)) + values
+        merged = replace(TickLog.empty(self.tightness, latest.size), totals=totals)
+        return merged._retained(keys, times, ranks, values, latest, cutoff)
 
-    def locate(self, rank: int, latest: int) -> tuple[int, int]:
-        """The earliest and the latest time at which the 1 of this rank can be."""
-        i = int(np.searchsorted(self.ranks, rank))
-        is_last_gap = i == self.ranks.size
-        if not is_last_gap and self.ranks[i] - self.values[i] < rank:
-            return int(self.times[i]), int(self.times[i])
-        after = INT64_MIN if i == 0 else int(self.times[i - 1])
-        before = _following_tick(after - INT64_MIN, latest, self.tightness) + INT64_MIN
-        return after + 1, (before if is_last_gap else min(int(self.times[i]), before)) - 1
+    def locate(self, ranks: Int64Array, latest: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Per key, the earliest and the latest time at which the 1 of this rank can be."""
+        begin, end = self.starts[:-1], self.starts[1:]
+        lower = offsets((self.ranks < ranks[self.item_keys()]).astype(np.int64))
+        i = begin + lower[end] - lower[begin]  # the first item that ends at this rank or later
+        now = _ticks(latest)
+        after, last = np.zeros(self.size, dtype=np.uint64), now.copy()
+        has_older, has_newer = i > begin, i < end
+        after[has_older] = _ticks(self.times[i[has_older] - 1])
+        last[has_newer] = _ticks(self.times[i[has_newer]])
+        inside = has_newer.copy()
+        item = i[has_newer]
+        inside[has_newer] = (self.ranks - self.values)[item] < ranks[has_newer]
+        last -= has_newer & ~inside  # before that item
+        in_gap = np.minimum(last, _before_next_remembered(after, now, self.tightness))
+        return _times(np.where(inside, last, after + _ONE)), _times(np.where(inside, last, in_gap))
 
-    def flaw(self, latest: int, cutoff: int) -> str | None:
+    def flaw(self, latest: Int64Array, cutoff: Int64Array) -> str | None:
         """What keeps this from being a log that :meth:`append` could have made, if anything."""
-        gaps = np.diff(self.ranks, prepend=0) - self.values
-        if (self.values < 1).any() or (gaps < 0).any():
+        keys, gaps = self.item_keys(), self.gaps()
+        has_items = np.diff(self.starts) > 0
+        newest = self.starts[1:][has_items] - 1
+        in_last_gap = self.totals.copy()
+        in_last_gap[has_items] -= self.ranks[newest]
+        if (self.values < 1).any() or (gaps < 0).any() or (self.ranks < self.values).any():
             return "ranks out of order"
-        if (self.times[1:] <= self.times[:-1]).any() or (self.times[-1:] > latest).any():
-            return "times out of order"
-        if (int(self.ranks[-1]) if self.ranks.size else 0) > self.total:
+        if (in_last_gap < 0).any():
             return "more 1s than the total"
-        if self.retained(latest, cutoff).times.size < self.times.size:
+        ascends = (self.times[1:] > self.times[:-1]) | (keys[1:] != keys[:-1])
+        if not ascends.all() or (self.times[newest] > latest[has_items]).any():
+            return "times out of order"
+        kept = self._retained(keys, self.times, self.ranks, self.values, latest, cutoff)
+        if kept.times.size < self.times.size:
             return "an item that is not remembered"
-        # Where 1s are missing between items there must be a time at which they could have been.
-        starts = np.append(INT64_MIN, self.times)
-        ends = np.append(self.times, min(latest + 1, 2**63 - 1))
-        missing = np.append(gaps, self.total - (self.ranks[-1] if self.ranks.size else 0)) > 0
-        for after, until in zip(starts[missing], ends[missing], strict=True):
-            following = _following_tick(int(after) - INT64_MIN, latest, self.tightness)
-            if until > cutoff and min(int(until), following + INT64_MIN) - int(after) < 2:
-                return "1s at a time that cannot be"
+        # Where 1s are missing, the tick after the item before them is where they are most easily
+        # forgotten: a longer interval may only hold a higher level.
+        ticks = _ticks(self.times)
+        after = _previous(ticks, self.starts)
+        forgotten = ~_is_remembered(after, after + _ONE, _ticks(latest)[keys], self.tightness)
+        # Among expired items it is enough that the item after them has the highest level.
+        outdone = highest_bit((after + _ONE) ^ ticks) == highest_bit(after ^ ticks)
+        is_expired = self.times <= cutoff[keys]
+        possible = (ticks - after > _ONE) & (forgotten | (is_expired & outdone))
+        now = _ticks(latest)
+        after = np.zeros(self.size, dtype=np.uint64)
+        after[has_items] = ticks[newest]
+        forgotten = ~_is_remembered(after, after + _ONE, now, self.tightness)
+        possible_in_last = (after < now) & forgotten
+        if ((gaps > 0) & ~possible).any() or ((in_last_gap > 0) & ~possible_in_last).any():
+            return "1s at a time that cannot be"
         return None
 
-    def _intervals(self) -> tuple[UInt64Array, UInt64Array]:
-        """The ticks for which each item is the first event: after the item before it, to its own.
+    def _retained(
+        self,
+        keys: Int64Array,
+        times: Int64Array,
+        ranks: Int64Array,
+        values: Int64Array,
+        latest: Int64Array,
+        cutoff: Int64Array,
+    ) -> "TickLog":
+        """This log with those of the given items (by key, then time) that are still needed.
 
-        A remembered tick between the event before an item and the *stored* item before it would
-        have made that event a stored one; so the stored one may stand for it.
+        An item is the first event for the ticks after the item before it, up to its own. A
+        remembered tick between the event before an item and the *stored* item before it would have
+        made that event a stored one; so the stored one may stand for it. For expiry see the rank
+        log.
         """
-        high = _positive(self.times)
-        low = np.zeros(high.size, dtype=np.uint64)
-        low[1:] = high[:-1]
-        return low, high
+        ticks = _ticks(times)
+        after = _previous(ticks, offsets(np.bincount(keys, minlength=self.size)))
+        keep = _is_remembered(after, ticks, _ticks(latest)[keys], self.tightness)
+        expired = np.flatnonzero(keep & (times <= cutoff[keys]))
+        if expired.size > 1:
+            # With the key above the level, a running maximum never looks back beyond the key.
+            level = highest_bit(after[expired] ^ ticks[expired])
+            tag = ((self.size - keys[expired]) << 6 | level)[::-1]
+            highest = np.maximum.accumulate(tag)
+            keep[expired[::-1][1:][tag[1:] <= highest[:-1]]] = False
+        if not keep.all():
+            index = np.flatnonzero(keep)  # several times faster than masks, from the second use on
+            keys, times, ranks, values = keys[index], times[index], ranks[index], values[index]
+        starts = offsets(np.bincount(keys, minlength=self.size))
+        return replace(self, starts=starts, times=times, ranks=ranks, values=values)
 
 
-def _ticks_up_to(now: int, level: int) -> int:
-    """How many odd multiples of 2^level there are up to now."""
-    return ((now >> level) + 1) >> 1
+def _previous(x: NDArray[Any], starts: Int64Array) -> NDArray[Any]:
+    """The element before each, 0 for the first of its segment."""
+    previous = np.zeros_like(x)
+    previous[1:] = x[:-1]
+    begin, end = starts[:-1], starts[1:]
+    previous[begin[begin < end]] = 0
+    return previous
 
 
-def _following_tick(tick: int, latest: int, tightness: int) -> int:
-    """The first remembered tick after ``tick``; if none is left, the one after ``latest``."""
-    now = latest - INT64_MIN
-    candidates = [now + 1]
-    for level in range(64):
-        m = max(_ticks_up_to(tick, level), _ticks_up_to(now, level) - tightness)
-        candidates.append((2 * m + 1) << level)
-    return min(candidates)
+def _ticks(times: Int64Array) -> UInt64Array:
+    return times.view(np.uint64) + _ORIGIN
 
 
-def _positive(times: Int64Array) -> UInt64Array:
-    return times.view(np.uint64) + np.uint64(-INT64_MIN)
+def _times(ticks: UInt64Array) -> Int64Array:
+    times: UInt64Array = ticks - _ORIGIN
+    return times.view(np.int64)
 
 
-def _is_remembered(ticks: UInt64Array, level: Int64Array, latest: int, tightness: int) -> BoolArray:
-    """Whether an interval that ends at a tick and has this highest level holds a remembered one."""
-    now = latest - INT64_MIN
-    newest = np.array([_ticks_up_to(now, j) for j in range(64)], dtype=np.int64)
-    m = (ticks >> level.view(np.uint64) >> np.uint64(1)).view(np.int64)
-    kept: BoolArray = m >= newest[level] - tightness
-    return kept
+def _ticks_of_level(now: UInt64Array, level: UInt64Array) -> UInt64Array:
+    """How many odd multiples of 2ʲ there are up to ``now``: at most 2⁶³."""
+    multiples = now >> level
+    odd: UInt64Array = (multiples >> _ONE) + (multiples & _ONE)
+    return odd
+
+
+def _is_remembered(
+    after: UInt64Array, upto: UInt64Array, now: UInt64Array, tightness: int
+) -> BoolArray:
+    """Whether there is a remembered tick in (after, upto], which is not empty.
+
+    Its tick of the highest level, the highest bit in which both ends differ, stands for all.
+    """
+    level = highest_bit(after ^ upto).view(np.uint64)
+    m = upto >> level >> _ONE
+    remembered: BoolArray = m + np.uint64(tightness) >= _ticks_of_level(now, level)
+    return remembered
+
+
+def _before_next_remembered(after: UInt64Array, now: UInt64Array, tightness: int) -> UInt64Array:
+    """The last tick before the first remembered one later than ``after``, or ``now``."""
+    # Ticks of level j are 2ʲ⁺¹ apart: (K + 1)·2ʲ⁺¹ ticks or more hold too many for level j. So
+    # L is this level, or one of the next two, for as many ticks hold at most one more than that.
+    level = np.maximum(highest_bit((now - after) // np.uint64(tightness + 1)), 0)
+    while True:
+        wide = level.view(np.uint64)
+        remembered_since = _ticks_of_level(after, wide) + np.uint64(tightness)
+        forgets = remembered_since < _ticks_of_level(now, wide)
+        if not forgets.any():
+            break
+        level = level + forgets
+    last_before: UInt64Array = after | ((_ONE << wide) - _ONE)
+    return np.minimum(last_before, now)
