@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from recency.core import validate
-from recency.core.arrays import INT64_MAX, INT64_MIN
+from recency.core.arrays import INT64_MAX, INT64_MIN, float_above, float_below
 from recency.core.codec import RecordReader, RecordWriter, corrupt, zigzag
 from recency.core.rank_log import WAVE
 from recency.core.tick_log import TickLog
@@ -186,7 +186,7 @@ class NthRecentWave(WindowedSketch):
             raise NoAnswerError(f"the {n}-th most recent 1 is older than the largest window")
         tick = self._latest if now is None else to_tick(now, self.config.unit, "now")
         youngest, oldest = tick - last, tick - earliest
-        return Estimate((youngest + oldest) / 2, float(youngest), float(oldest))
+        return Estimate((youngest + oldest) / 2, float_below(youngest), float_above(oldest))
 
     def __repr__(self) -> str:
         """Class, guarantee, window, what was seen, bytes."""
