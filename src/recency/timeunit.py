@@ -48,12 +48,12 @@ _DURATION_WORDS = {
     ]
     for word in words.split()
 }
-# Months and years have no fixed length, and are not here.
-_NUMPY_UNITS = {
+# In microseconds. Months and years have no fixed length, and are not here.
+NUMPY_UNITS = {
     word: Fraction(_DURATION_WORDS[word.lower()]) for word in ["us", "ms", "s", "m", "h", "D", "W"]
 }
-_NUMPY_UNITS |= {word: Fraction(1, 1000**n) for n, word in enumerate(["ns", "ps", "fs", "as"], 1)}
-_NUMPY_MONTHS = {"M": 1, "Y": 12}
+NUMPY_UNITS |= {word: Fraction(1, 1000**n) for n, word in enumerate(["ns", "ps", "fs", "as"], 1)}
+NUMPY_MONTHS = {"M": 1, "Y": 12}
 _DURATION_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Zµ]+)\s*")
 
 
@@ -122,13 +122,13 @@ def _check_years(earliest: int, last: int, unit: str, name: str) -> None:
 def _floored(array: NDArray[np.datetime64], unit: str, name: str) -> Int64Array:
     """Ticks of datetimes of any resolution: in integers, as NumPy's own conversion may wrap."""
     word, count = np.datetime_data(array.dtype)
-    if word in _NUMPY_MONTHS:
-        months = _NUMPY_MONTHS[word] * count
+    if word in NUMPY_MONTHS:
+        months = NUMPY_MONTHS[word] * count
         _check_moments(array, Fraction(-1969 * 12, months), Fraction(8030 * 12, months), name)
         array, word, count = array.astype("datetime64[D]"), "D", 1
-    if word not in _NUMPY_UNITS:
+    if word not in NUMPY_UNITS:
         raise TypeError(f"{name} must be datetimes of some resolution, got {array.dtype}")
-    step = _NUMPY_UNITS[word] * count
+    step = NUMPY_UNITS[word] * count
     _check_moments(array, _FIRST / step, (_LAST + 1) / step, name)
     steps = array.astype(np.int64)
     ratio = step / _MICROSECONDS[unit]
@@ -188,9 +188,9 @@ def _microseconds(window: str | timedelta | np.timedelta64, name: str) -> Fracti
         window = window.to_timedelta64()  # pandas' own kind, with nanoseconds and more years
     if isinstance(window, np.timedelta64):
         word, count = np.datetime_data(window.dtype)
-        if np.isnat(window) or word not in _NUMPY_UNITS:
+        if np.isnat(window) or word not in NUMPY_UNITS:
             raise ValueError(f"{name} must be a duration of fixed length, got {window!r}")
-        unit = _NUMPY_UNITS[word]
+        unit = NUMPY_UNITS[word]
         return int(window.astype(np.int64)) * count * unit
     return _parsed(window, name)
 
