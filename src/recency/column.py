@@ -98,9 +98,7 @@ class SketchColumn:
         for name, value in {**defaults, **scalars}.items():
             if value is not None and value is not Parameter.empty:
                 column = np.empty(size, dtype=object)
-                # As Python has it, but for datetimes: theirs depends on the resolution.
-                is_plain = isinstance(value, np.generic) and not isinstance(value, np.datetime64)
-                column[:] = [value.item() if is_plain else value] * size
+                column[:] = [value.item() if isinstance(value, np.generic) else value] * size
                 return {name: column}
         return {}
 
