@@ -1,6 +1,6 @@
 """Many sketches of one configuration, by key."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterator, Mapping, Set
 from inspect import signature
 from typing import Any, Generic, TypeVar
 
@@ -9,6 +9,7 @@ import numpy as np
 from recency.column import is_one_for_all
 from recency.core import validate
 from recency.core.arrays import Int64Array
+from recency.keys import canonical, distinct
 from recency.sketch import Sketch, decode_many
 
 S = TypeVar("S", bound=Sketch)
@@ -19,6 +20,12 @@ class Bank(Generic[S]):
 
     ``bank[key]`` is what ``prototype.empty_like(stream=n)`` is after the updates of that key, to
     the byte, where n counts keys as they first came.
+
+    A key is the same whether it came in a list, an array, or a column of pandas or Arrow, and is
+    found by any value that means it. Keys are equal as in a dict (1, 1.0 and True are one), and
+    besides: NumPy's and Arrow's scalars are Python's values; what is missing is None; all NaN are
+    one key; points in time are naive ``datetime``s, or in UTC if they have a zone, and dates their
+    midnight; durations are ``timedelta``s. See :mod:`recency.keys`.
 
     Examples
     --------
@@ -52,7 +59,7 @@ class Bank(Generic[S]):
         if not size:
             keys = []
         known = len(self._numbers)
-        numbers = self._number(_plain([keys]) if _is_one_key(keys) else _plain(keys))
+        numbers = self._number([keys] if _is_one_key(keys) else keys)
         self._column.extend(len(self._numbers))
         try:
             self._column.update_many(np.broadcast_to(numbers, size), arguments)
@@ -64,20 +71,14 @@ class Bank(Generic[S]):
 
     def _number(self, keys: Any) -> Int64Array:
         """Numbers of keys; new ones are given out as keys come."""
-        if isinstance(keys, np.ndarray) and keys.dtype.kind in "iuUS":
-            distinct, first, which = np.unique(keys, return_index=True, return_inverse=True)
-            order = np.argsort(first)
-            numbers = np.empty(distinct.size, dtype=np.int64)
-            numbers[order] = self._number(distinct[order].tolist())
-            return numbers[which]
+        different, which = distinct(keys)
         known = self._numbers
-        for key in dict.fromkeys(keys):
-            known.setdefault(key, len(known))
-        return np.fromiter(map(known.__getitem__, keys), np.int64, len(keys))
+        numbers = [known.setdefault(key, len(known)) for key in different]
+        return np.array(numbers, dtype=np.int64)[which]
 
     def __getitem__(self, key: Hashable) -> S:
         """The sketch of a key, on its own: a copy."""
-        sketch: Any = self._column.sketch(self._numbers[key])
+        sketch: Any = self._column.sketch(self._numbers[canonical(key)])
         return sketch  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
@@ -86,7 +87,7 @@ class Bank(Generic[S]):
 
     def __contains__(self, key: object) -> bool:
         """Whether a key was seen."""
-        return key in self._numbers
+        return canonical(key) in self._numbers
 
     def __iter__(self) -> Iterator[Hashable]:
         """Keys, as they first came."""
@@ -120,12 +121,3 @@ def _rows(keys: Any, arguments: dict[str, Any]) -> int:
     if _is_one_key(keys):
         return len(columns[0]) if columns else 1
     return len(keys)
-
-
-def _plain(keys: Any) -> Any:
-    """Keys that are equal whether they came in a list or in an array of some library."""
-    if isinstance(keys, Sequence):
-        plain = [key.item() if isinstance(key, np.generic | np.ndarray) else key for key in keys]
-        return plain
-    array = np.asarray(keys)
-    return array if array.dtype.kind in "iuUS" else array.tolist()

@@ -1,5 +1,7 @@
 """Answers with an interval, and the arithmetic that combines them."""
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +19,10 @@ class Estimate:
 
     Estimates add, divide, and scale by numbers ≥ 0. The intervals follow, and the doubts add up:
     the confidence of a result is 1 minus the sum of what its parts lack, never below 0.
+
+    An infinite end says that nothing is known on that side, and so it is in what is computed from
+    it: it stays infinite in a sum, times 0 it is 0, and a ratio has the limits as its ends. A
+    ``value`` that would be ∞ − ∞ or ∞ / ∞ is 0; it is NaN only if it was computed from NaN.
 
     Examples
     --------
@@ -65,9 +71,9 @@ class Estimate:
         if other is None:
             return NotImplemented
         return Estimate(
-            self.value + other.value,
-            self.lower + other.lower,
-            self.upper + other.upper,
+            _combined(operator.add, self.value, other.value),
+            _combined(operator.add, self.lower, other.lower, unknown=-np.inf),
+            _combined(operator.add, self.upper, other.upper, unknown=np.inf),
             _joint_confidence(self, other),
         )
 
@@ -79,9 +85,10 @@ class Estimate:
             return NotImplemented
         if not factor >= 0:  # type: ignore[operator]
             raise ValueError(f"factor must be at least 0, got {factor}")
-        return Estimate(
-            self.value * factor, self.lower * factor, self.upper * factor, self.confidence
+        value, lower, upper = (
+            _combined(operator.mul, field, factor) for field in (self.value, self.lower, self.upper)
         )
+        return Estimate(value, lower, upper, self.confidence)
 
     __rmul__ = __mul__
 
@@ -92,13 +99,19 @@ class Estimate:
             return NotImplemented
         if np.any((other.lower <= 0) & (other.upper >= 0)):
             raise ZeroDivisionError("cannot divide by an Estimate whose interval contains 0")
-        corners = [a / b for a in (self.lower, self.upper) for b in (other.lower, other.upper)]
-        ratio = self.value / other.value
-        lower = np.minimum.reduce(corners)
-        upper = np.maximum.reduce(corners)
-        if np.ndim(ratio) == 0:
-            ratio, lower, upper = float(ratio), float(lower), float(upper)
-        return Estimate(ratio, lower, upper, _joint_confidence(self, other))
+        near, far = [], []
+        for a in (self.lower, self.upper):
+            for b in (other.lower, other.upper):
+                # Where both grow without limit, the ratio is anything from 0 to as far as a goes.
+                farthest = np.copysign(np.inf, a) * np.copysign(1.0, b)
+                near.append(_combined(operator.truediv, a, b))
+                far.append(_combined(operator.truediv, a, b, unknown=farthest))
+        return Estimate(
+            _combined(operator.truediv, self.value, other.value),
+            _plain(np.minimum.reduce([*near, *far])),
+            _plain(np.maximum.reduce([*near, *far])),
+            _joint_confidence(self, other),
+        )
 
 
 def _as_estimate(other: object) -> Estimate | None:
@@ -113,6 +126,21 @@ def _as_estimate(other: object) -> Estimate | None:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def _combined(operation: Callable[[Any, Any], Any], a: Any, b: Any, unknown: Any = 0.0) -> Any:
+    """The result for floats or arrays; ``unknown`` where numbers have none, such as ∞ − ∞."""
+    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = operation(a, b)
+    has_none = np.isnan(result) & ~np.isnan(a) & ~np.isnan(b)
+    return _plain(np.where(has_none, unknown, result))
+
+
+def _plain(numbers: Any) -> Any:
+    """A float or an array, in which zero has one sign."""
+    numbers = numbers + 0.0
+    return float(numbers) if np.ndim(numbers) == 0 else numbers
 
 
 def _joint_confidence(a: Estimate, b: Estimate) -> float:

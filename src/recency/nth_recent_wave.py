@@ -11,6 +11,7 @@ from recency.core.arrays import (
     INT64_MAX,
     Int64Array,
     cutoffs,
+    float_above,
     float_below,
     is_sorted,
     offsets,
@@ -221,7 +222,7 @@ class NthRecentWave(WindowedSketch):
             raise NoAnswerError(f"the {n}-th most recent 1 is older than the largest window")
         tick = self._now(now)
         youngest, oldest = tick - last, tick - earliest
-        return Estimate((youngest + oldest) / 2, float_below(youngest), 0.0 - float_below(-oldest))
+        return Estimate((youngest + oldest) / 2, float_below(youngest), float_above(oldest))
 
     def __repr__(self) -> str:
         """Class, guarantee, window, what was seen, bytes."""

@@ -16,6 +16,7 @@ from recency.core.arrays import (
     INT64_MAX,
     Int64Array,
     exact_sum,
+    float_above,
     float_below,
     is_sorted,
 )
@@ -257,7 +258,7 @@ class WindowCounter(OrderedSketch):
             ends = np.array([[lower], [upper]])
             bounds = before_merging(ends[0], ends[1], self._log.totals, self._spread)
             lower, upper = (int(bound[0]) for bound in bounds)
-        return Estimate(middle, float_below(lower), -float_below(-upper))
+        return Estimate(middle, float_below(lower), float_above(upper))
 
     def __repr__(self) -> str:
         """Class, guarantee, window, what was seen, bytes."""

@@ -3,6 +3,7 @@
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import functions as F
@@ -18,6 +19,7 @@ from recency import (
 )
 from recency.decay import Custom
 from recency.spark import merge_df, sketch_df
+from recency.spark.columns import to_column
 
 FIRST = 1_762_056_000  # 2025-11-02 00:00 in New York, where that day has 25 hours
 
@@ -67,6 +69,31 @@ def test_times_without_zone_and_dates_are_utc(spark):
     midnight = datetime(2026, 11, 16, tzinfo=UTC)
     assert sketch_df(rows, SumWave(unit="s"), at="day").latest == midnight.timestamp()
     assert sketch_df(rows, SumWave(unit="us"), at="day").latest == midnight.timestamp() * 10**6
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_times_outside_the_years_1_to_9999_are_refused_and_not_wrapped(unit):
+    for kind, far in [
+        *((pa.timestamp(word), 2**62) for word in ("s", "ms", "us")),
+        *((pa.timestamp("us", "UTC"), edge) for edge in (2**63 - 1, -(2**63) + 1)),
+        (pa.date64(), 2**62),
+        *((pa.date32(), edge) for edge in (2**31 - 1, -(2**31))),
+    ]:
+        storage = pa.int32() if kind == pa.date32() else pa.int64()
+        with pytest.raises(ValueError, match="at must be in the years 1–9999"):
+            to_column(pa.array([0, far], storage).cast(kind, safe=False), unit, "at")
+    ends = pa.array([date(1, 1, 1), date(9999, 12, 31)])
+    per_day = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000}[unit]
+    assert to_column(ends, unit, "at").tolist() == [-719_162 * per_day, 2_932_896 * per_day]
+    instants = pa.array([-(2**63) + 1, 2**63 - 1]).cast(pa.timestamp("ns"))
+    size = {"s": 10**9, "ms": 10**6, "us": 10**3}[unit]
+    expected = [(-(2**63) + 1) // size, (2**63 - 1) // size]
+    assert to_column(instants, unit, "at").tolist() == expected
+
+
+def test_times_without_a_unit_are_refused():
+    with pytest.raises(TypeError, match="at must be integers, got datetimes; give the sketch"):
+        to_column(pa.array([date(2026, 1, 1)]), None, "at")
 
 
 @pytest.mark.parametrize("kind", ["tinyint", "smallint", "int", "bigint", "decimal(20,0)"])

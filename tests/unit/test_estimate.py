@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -89,3 +91,107 @@ def test_arrays_of_answers():
 def test_confidence_never_falls_below_zero():
     e = Estimate(1.0, 0.0, 2.0, 0.4)
     assert (e + e).confidence == 0
+
+
+INF = math.inf
+
+
+def whole(value, lower, upper):
+    """One answer, and the same in an array among others: arithmetic must treat both alike."""
+    return Estimate(value, lower, upper), Estimate(
+        np.array([1.0, value]), np.array([1.0, lower]), np.array([1.0, upper])
+    )
+
+
+def assert_alike(one, many, expected):
+    assert one == Estimate(*expected)
+    assert [field[1] for field in (many.value, many.lower, many.upper)] == list(expected)
+    for field in (one.value, one.lower, one.upper):
+        assert type(field) is float
+        assert field or math.copysign(1, field) == 1
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ((1, -INF, 2), (1, 0, INF), (2, -INF, INF)),
+        ((INF, INF, INF), (1, -INF, 2), (INF, -INF, INF)),
+        ((-INF, -INF, -INF), (1, 0, INF), (-INF, -INF, INF)),
+        ((INF, 0, INF), (-INF, -INF, 0), (0, -INF, INF)),
+        ((INF, INF, INF), (1, 1, 1), (INF, INF, INF)),
+        ((1e308, 1e308, 1e308), (1e308, 0, 1e308), (INF, 1e308, INF)),
+        ((-0.0, -0.0, -0.0), (-0.0, -0.0, -0.0), (0, 0, 0)),
+    ],
+)
+def test_an_end_that_is_unknown_stays_unknown_in_a_sum(a, b, expected):
+    (one, many), other = whole(*a), Estimate(*b)
+    assert_alike(one + other, many + other, expected)
+    assert_alike(other + one, other + many, expected)
+
+
+@pytest.mark.parametrize(
+    ("a", "factor", "expected"),
+    [
+        ((1, -INF, INF), 0, (0, 0, 0)),
+        ((INF, 0, INF), 0.0, (0, 0, 0)),
+        ((1, -INF, INF), 2, (2, -INF, INF)),
+        ((0, 0, 1), INF, (0, 0, INF)),
+        ((-1, -2, 0), 0, (0, 0, 0)),
+    ],
+)
+def test_zero_times_an_unknown_end_is_zero(a, factor, expected):
+    one, many = whole(*a)
+    assert_alike(one * factor, many * factor, expected)
+    assert_alike(factor * one, factor * many, expected)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        # b may be as large as one likes, so ratios come as near to 0 as one likes.
+        ((4, 3, INF), (2, 1, INF), (2, 0, INF)),
+        ((4, 3, 5), (2, 1, INF), (2, 0, 5)),
+        ((4, -INF, 5), (2, 1, INF), (2, -INF, 5)),
+        ((4, -INF, INF), (2, 1, INF), (2, -INF, INF)),
+        ((4, 3, INF), (-2, -INF, -1), (-2, -INF, 0)),
+        ((-4, -INF, -3), (-2, -INF, -1), (2, 0, INF)),
+        ((4, 3, INF), (INF, INF, INF), (0, 0, INF)),
+        ((INF, 3, INF), (INF, 1, INF), (0, 0, INF)),
+        ((4, 3, INF), (2, 2, 2), (2, 1.5, INF)),
+        ((0, 0, 0), (-2, -3, -1), (0, 0, 0)),
+    ],
+)
+def test_ratios_of_unknown_ends_are_their_limits(a, b, expected):
+    (one, many), other = whole(*a), Estimate(*b)
+    assert_alike(one / other, many / other, expected)
+
+
+ends = st.floats(allow_nan=False)
+
+
+@st.composite
+def intervals_with_truth(draw):
+    lower, truth, upper = sorted(draw(st.lists(ends, min_size=3, max_size=3)))
+    truth = min(max(truth, -1e150), 1e150)
+    return (Estimate(truth, lower, upper), truth) if lower <= truth <= upper else None
+
+
+@given(intervals_with_truth(), intervals_with_truth(), st.floats(0, 1e150))
+def test_intervals_with_infinite_ends_cover_the_truth(a, b, factor):
+    if a is None or b is None:
+        return
+    (ea, ta), (eb, tb) = a, b
+    answers = [(ea + eb, ta + tb), (ea * factor, ta * factor)]
+    if not eb.lower <= 0 <= eb.upper:
+        answers.append((ea / eb, ta / tb))
+    for answer, truth in answers:
+        assert answer.lower <= truth <= answer.upper
+        assert answer.lower <= answer.value <= answer.upper
+
+
+def test_a_value_that_is_not_a_number_stays_so():
+    e = Estimate(math.nan, 0.0, INF)
+    for answer in (e + 1, e * 0, e / 2, e / Estimate(1.0, 1.0, INF)):
+        assert math.isnan(answer.value)
+        assert not math.isnan(answer.lower)
+        assert not math.isnan(answer.upper)

@@ -102,14 +102,22 @@ def floats_below(x: Int64Array) -> FloatArray:
 
 
 def floats_above(x: Int64Array) -> FloatArray:
-    """The smallest floats not below x."""
-    return -floats_below(-x)
+    """The smallest floats not below x; of 0 it is 0.0, never -0.0."""
+    nearest = x.astype(np.float64)
+    below = (nearest < 2.0**63) & (np.where(nearest < 2.0**63, nearest, 0).astype(np.int64) < x)
+    return np.where(below, np.nextafter(nearest, np.inf), nearest)
 
 
 def float_below(x: int) -> float:
     """:func:`floats_below` of one integer."""
     nearest = float(x)
     return nearest if nearest <= x else math.nextafter(nearest, -math.inf)
+
+
+def float_above(x: int) -> float:
+    """:func:`floats_above` of one integer."""
+    nearest = float(x)
+    return nearest if nearest >= x else math.nextafter(nearest, math.inf)
 
 
 def ticks_between(earlier: Int64Array | int, later: Int64Array | int) -> UInt64Array:

@@ -151,6 +151,8 @@ def column(values: object, name: str) -> NDArray[Any]:
             raise ValueError(f"{name} must be one-dimensional, got a sequence of sequences")
         fits = kinds == {int} and min(values) >= INT64_MIN and max(values) <= INT64_MAX
         alike = len(kinds) == 1 and (fits or int not in kinds)
+        if kinds == {np.datetime64}:  # years and nanoseconds would have to share one resolution
+            alike = len({value.dtype for value in values}) == 1
         array = np.asarray(values, dtype=None if alike else object)
     if array.ndim > 1:
         raise ValueError(f"{name} must be one-dimensional, got {array.ndim} dimensions")

@@ -6,11 +6,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from recency.core.arrays import INT64_MAX, Int64Array
+from recency.core.arrays import Int64Array
 from recency.sketch import Sketch
-
-_MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
-_TICKS_PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000}
+from recency.timeunit import to_ticks
 
 
 def arguments(columns: Sequence[Any], roles: Sequence[str], prototype: Sketch) -> dict[str, Any]:
@@ -27,16 +25,8 @@ def to_column(column: Any, unit: str | None, role: str) -> Any:
     Spark sends timestamps as microseconds since 1970 in UTC, those without a zone as if in UTC.
     """
     kind = column.type
-    if pa.types.is_timestamp(kind):
-        ticks = column.cast(pa.int64()).to_numpy()
-        factor = _MICROSECONDS[str(unit)]
-        return ticks if factor == 1 else ticks // factor
-    if pa.types.is_date(kind):
-        days = column.cast(pa.int32()).to_numpy().astype(np.int64)
-        per_day = _TICKS_PER_DAY[str(unit)]
-        if days.size and np.abs(days).max() > INT64_MAX // per_day:
-            raise ValueError(f"{role} must be in the range of int64 {unit}, got a later date")
-        return days * per_day
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return to_ticks(column.to_numpy(zero_copy_only=False), unit, role)
     if pa.types.is_decimal(kind):
         try:
             return column.cast(pa.int64()).to_numpy()
