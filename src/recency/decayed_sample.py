@@ -187,7 +187,7 @@ class DecayedSample(SampleSketch):
 
     def update(self, value: float = 0, *, at: Time, weight: float = 1, id: Any = None) -> None:
         """See an element; ``weight`` ≥ 0, ``id`` int, str or bytes."""
-        number = validate.number(value, "value")
+        number = validate.number(value, "value", exact=True)
         heavy = (
             float(validate.integer(weight, "weight", 0, MOST_TERMS))
             if self._has_ranges
@@ -215,7 +215,7 @@ class DecayedSample(SampleSketch):
         size: int | None = None,
     ) -> tuple[FloatArray, Int64Array, FloatArray, UInt64Array]:
         """Values, times, weights and hashes of ids, one for each row."""
-        values = validate.numbers(value, "value")
+        values = validate.numbers(value, "value", exact=True)
         weights = (
             validate.integers(weight, "weight", 0, MOST_TERMS).astype(np.float64)
             if self._has_ranges
@@ -465,7 +465,7 @@ class DecayedSample(SampleSketch):
 
     def rank(self, value: float, decay: Decay | None = None, now: Time | None = None) -> Estimate:
         """The share of the decayed sum in elements whose value does not exceed ``value``."""
-        number = validate.number(value, "value")
+        number = validate.number(value, "value", exact=True)
         return self.selectivity(lambda values, _: values <= number, decay, now)
 
     def quantile(self, q: float, decay: Decay | None = None, now: Time | None = None) -> Estimate:
@@ -489,7 +489,7 @@ class DecayedSample(SampleSketch):
         Within ``guarantee`` of the sum of *all* elements (Theorem 3.2 of the paper on correlated
         aggregates).
         """
-        number = validate.number(threshold, "threshold")
+        number = validate.number(threshold, "threshold", exact=True)
         return self.query(decay, now, lambda values, _: values >= number)
 
     def frequent_items(

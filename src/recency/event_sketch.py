@@ -111,6 +111,8 @@ class EventSketch(DrawsCoins):
     _pending_columns = 3  # coin, time, value
     _least_value: ClassVar[float]
     _most_value: ClassVar[float]
+    _exact_values: ClassVar[bool] = False
+    """Whether answers are values of the stream, which must not be rounded then."""
 
     def _begin(self, stream: int) -> None:
         self._start()
@@ -137,7 +139,9 @@ class EventSketch(DrawsCoins):
     # --- update ---
 
     def _update(self, value: Any, at: Time | None, id: Any) -> None:
-        number = validate.number(value, "value", self._least_value, self._most_value)
+        number = validate.number(
+            value, "value", self._least_value, self._most_value, exact=self._exact_values
+        )
         tick = to_tick(at, self.config.unit)
         if id is not None:
             check_one(id, "id")
@@ -153,7 +157,9 @@ class EventSketch(DrawsCoins):
         self, value: Any = 1, at: Any = None, id: Any = None, size: int | None = None
     ) -> tuple[FloatArray, Int64Array, UInt64Array | None]:
         """Values, times, and the coins of ids, one for each row."""
-        values = validate.numbers(value, "value", self._least_value, self._most_value)
+        values = validate.numbers(
+            value, "value", self._least_value, self._most_value, exact=self._exact_values
+        )
         ticks = to_ticks(at, self.config.unit)
         columns: dict[str, NDArray[Any]] = {"value": values, "at": ticks}
         ids = self._hashed_ids(id, columns)

@@ -48,6 +48,7 @@ class QuantileWave(EventSketch):
     **Time.** Late events count where they belong. Windows are half-open, (now − window, now].
 
     The quantile q of n values is the smallest value that at least q·n of them do not exceed.
+    Values are float64; integers that would be rounded are refused.
 
     Parameters
     ----------
@@ -85,6 +86,7 @@ class QuantileWave(EventSketch):
     config: QuantileWaveConfig
     config_class = QuantileWaveConfig
     _least_value, _most_value = -math.inf, math.inf
+    _exact_values = True
 
     def __init__(
         self,
@@ -164,7 +166,7 @@ class QuantileWave(EventSketch):
         self, value: float, window: Duration | None = None, now: Time | None = None
     ) -> Estimate:
         """The share of the window's values that do not exceed ``value``, in [0, 1]."""
-        number = validate.number(value, "value")
+        number = validate.number(value, "value", exact=True)
         values, margin = self._sampled(window, now)
         share = float(np.searchsorted(values, number, side="right") / values.size)
         return Estimate(

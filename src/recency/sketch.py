@@ -68,7 +68,7 @@ class Sketch(ABC):
         """Concrete classes are found by family when bytes are read."""
         super().__init_subclass__(**kwargs)
         if "family" in cls.__dict__:
-            _classes[cls.family] = cls
+            _register(cls)
 
     # --- to be written by each sketch ---
 
@@ -201,9 +201,17 @@ class Sketch(ABC):
         assert isinstance(sketch, cls)
         return sketch
 
-    def __reduce__(self) -> tuple[Callable[[bytes], "Sketch"], tuple[bytes]]:
+    def __reduce__(self) -> tuple[Callable[..., "Sketch"], tuple[type["Sketch"], bytes]]:
         """Pickle as bytes; the class goes along, so that they can be read where it is not known."""
-        return type(self).from_bytes, (self.to_bytes(),)
+        return _unpickled, (type(self), self.to_bytes())
+
+    def __copy__(self) -> Self:
+        """:meth:`copy`: nothing is shared that can change."""
+        return self.copy()
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """:meth:`copy`."""
+        return self.copy()
 
     def __eq__(self, other: object) -> bool:
         """Equal class, configuration and state."""
@@ -215,6 +223,34 @@ class Sketch(ABC):
         return bool(np.array_equal(mine, theirs))
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _register(cls: type[Sketch]) -> None:
+    """Give the class its family number, unless another has it.
+
+    A class that is defined again, as in a notebook or by an unpickler, takes its own place.
+    """
+    number, taken = cls.family, _classes.get(cls.family)
+    names = [f"{each.__module__}.{each.__qualname__}" for each in (taken, cls) if each is not None]
+    if len(set(names)) > 1:
+        raise TypeError(f"family {number} is taken: {names[0]} has it, {names[1]} needs another")
+    ours = FAMILIES.get(number)
+    if ours is not None and taken is None and not cls.__module__.startswith("recency."):
+        raise TypeError(
+            f"family {number} is taken: recency.{ours} has it, {names[0]} needs another"
+        )
+    _classes[number] = cls
+
+
+def _unpickled(cls: type[_S], frame: bytes) -> _S:
+    """A sketch of this very class, which may be a subclass without bytes of its own."""
+    own = next(each for each in cls.__mro__ if "family" in each.__dict__)
+    sketch = decode_many([frame], expected=own)[0]
+    if type(sketch) is cls:
+        return sketch
+    twin = cls.__new__(cls)
+    vars(twin).update(vars(sketch))
+    return twin
 
 
 def known_classes() -> list[type[Sketch]]:

@@ -207,7 +207,7 @@ class WeightBasedMergingHistogram(DrawsCoins):
 
     def update(self, value: float, *, at: Time, weight: float = 1, id: Any = None) -> None:
         """See an element; ``weight`` ≥ 0; ``id`` (int, str or bytes), if given, makes the coin."""
-        number = validate.number(value, "value", 0, self._most_value)
+        number = validate.number(value, "value", 0, self._most_value, exact=True)
         heavy = validate.number(weight, "weight", 0, MOST_SUMMAND)
         if id is not None:
             check_one(id, "id")
@@ -218,7 +218,7 @@ class WeightBasedMergingHistogram(DrawsCoins):
 
     def update_many(self, value: Any, *, at: Any, weight: Any = 1, id: Any = None) -> None:
         """:meth:`update` for arrays; a scalar goes with all elements of the others."""
-        values = validate.numbers(value, "value", 0, self._most_value)
+        values = validate.numbers(value, "value", 0, self._most_value, exact=True)
         weights = validate.numbers(weight, "weight", 0, MOST_SUMMAND)
         ticks = to_ticks(at, self.config.unit)
         columns: dict[str, NDArray[Any]] = {"value": values, "weight": weights, "at": ticks}
@@ -512,7 +512,7 @@ class WeightBasedMergingHistogram(DrawsCoins):
             ):
                 return error
         kept = kept_relative_error(self._most_sampled, error / root, 1 - config.confidence, True)
-        return min(root * kept, 1.0)
+        return root * kept
 
     @property
     def _most_sampled(self) -> int:
@@ -633,7 +633,7 @@ class WeightBasedMergingHistogram(DrawsCoins):
         return Estimate(value_of(middle), value_of(lower), value_of(upper), sure)
 
     def _threshold(self, value: object, name: str = "threshold") -> float:
-        return validate.number(value, name, 0, self._most_value) + 0.0
+        return validate.number(value, name, 0, self._most_value, exact=True) + 0.0
 
     def _aged(self, now: int) -> "_Aged | None":
         """The elements at a time; None if nothing was seen."""

@@ -62,7 +62,8 @@ class RowSums:
         self.noisy += np.stack([middle.sum(axis=1), least.sum(axis=1), most.sum(axis=1)])
         self.best += [least.min(axis=0).sum(), most.min(axis=0).sum()]
         sizes = np.bincount(scales, minlength=squares.size)
-        self.variance += float((sizes**2 * squares).sum()) / self.width
+        some = sizes > 0  # squares that are not known may be infinite
+        self.variance += float((sizes[some] ** 2 * squares[some]).sum()) / self.width
         self.nodes += scales.size
 
     def add_exact(self, middle: FloatArray, least: FloatArray, most: FloatArray) -> None:

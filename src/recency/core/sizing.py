@@ -41,6 +41,8 @@ _OCTAVES = (-1, 3)  # around α; further down no level overflows, further up no 
 _DOUBT_SHARE = 0.7
 _LARGE_SHAPE = 1e6
 _NEGLIGIBLE = 1e-290
+_NEVER = 1e-18
+_LEAST_Z = 0.674  # where doubts exceed a half, two levels share them: neither has less than this
 _lgamma = np.frompyfunc(math.lgamma, 1, 1)
 
 
@@ -51,7 +53,7 @@ def capacity_for_count(relative_error: float, doubt: float, nested: bool = False
     Then α bounds all that a level and those above it hold together, and about twice as many are
     needed.
     """
-    z = NormalDist().inv_cdf(1 - doubt / 2)
+    z = max(NormalDist().inv_cdf(1 - doubt / 2), _LEAST_Z)
 
     def smallest(error: float) -> int:
         guess = (1 + nested) * (z / error) ** 2
@@ -106,7 +108,10 @@ def _scaled(smallest: Callable[[float], int], root: float, error: float, name: s
 def kept_relative_error(
     capacity: int, relative_error: float, doubt: float, nested: bool = False
 ) -> float:
-    """The error kept with this doubt: the one asked for, unless another capacity was chosen."""
+    """The error kept with this doubt: the one asked for, unless another capacity was chosen.
+
+    Infinite if not even an error of 1 is kept.
+    """
     return _kept(
         capacity,
         relative_error,
@@ -118,8 +123,8 @@ def kept_relative_error(
 
 @lru_cache(maxsize=256)
 def kept_rank_error(capacity: int, rank_error: float, doubt: float) -> float:
-    """The same for ranks."""
-    return _kept(capacity, rank_error, doubt, capacity_for_ranks, _rank_failure)
+    """The same for ranks, of which none is off by more than 1."""
+    return min(_kept(capacity, rank_error, doubt, capacity_for_ranks, _rank_failure), 1.0)
 
 
 def _kept(
@@ -226,18 +231,44 @@ def _rest(shape: float, x: float) -> float:
 
 
 def poisson_at_most(k: FloatArray, mean: FloatArray) -> FloatArray:
-    """P[Poi(mean) ≤ k], from whichever tail k is in: sums of few terms, all positive."""
+    """P[Poi(mean) ≤ k], from whichever tail k is in, so that small ones have all their digits.
+
+    P[Poi(m) ≤ k] is the integral of tᵏe⁻ᵗ/k! from m on, and P[Poi(m) > k] the one up to m. Away
+    from m the integrand falls from its value there, as fast as a normal density or faster: where it
+    is e⁻⁴⁰ of that the interval ends, and Gauss's rule has many more points than it needs.
+    """
     below = k < mean
-    # From k downwards where k is below the mean; from k + 1 upwards otherwise.
-    first = np.maximum(np.where(below, k, k + 1), 0)
+    k = np.maximum(k, 0)
+    side = np.where(below, 1.0, -1.0)
     with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
-        log_first = first * np.log(mean) - mean - _lgamma(first + 1).astype(np.float64)
-        terms = 48 + 8 * int(math.sqrt(float(mean.max(initial=1))))
-        step = np.arange(1, terms)[:, None]
-        ratios = np.where(below, np.maximum(first - step + 1, 0) / mean, mean / (first + step))
-        tail = np.exp(log_first) * (1 + np.cumprod(ratios, axis=0).sum(axis=0))
-    tail = np.where(k < 0, 0.0, tail)
+        end = _where_negligible(k, mean, side)
+        nodes, weights = _gauss()
+        step = 0.5 * end * (nodes[:, None] + 1)
+        fallen = np.exp(k * np.log1p(side * step / mean) - side * step)
+        factorial: FloatArray = np.asarray(_lgamma(k + 1), dtype=np.float64)
+        log_first = k * np.log(mean) - mean - factorial
+        tail: FloatArray = np.exp(log_first) * 0.5 * end * (weights[:, None] * fallen).sum(axis=0)
     return np.clip(np.where(below, tail, 1 - tail), 0.0, 1.0)
+
+
+def _where_negligible(k: FloatArray, mean: FloatArray, side: FloatArray) -> FloatArray:
+    """How far from the mean tᵏe⁻ᵗ is e⁻⁴⁰ of what it is there; the whole way to 0, if it is not.
+
+    Newton's method on a convex function, from beyond: with S = √(2·40·max(k, m)) + 40 it is at
+    least 40 there.
+    """
+    far = np.sqrt(80 * np.maximum(k, mean)) + 40
+    end = np.where(side > 0, far, np.minimum(far, mean * (1 - 1e-12)))
+    for _ in range(5):
+        rest = side * end - k * np.log1p(side * end / mean) - 40
+        slope = side * (1 - k / (mean + side * end))
+        end = np.where(rest > 0, end - rest / np.maximum(slope, 1e-300), end)
+    return np.where((side < 0) & (end >= mean * (1 - 2e-12)), mean, end)
+
+
+@lru_cache(maxsize=1)
+def _gauss() -> tuple[FloatArray, FloatArray]:
+    return np.polynomial.legendre.leggauss(24)
 
 
 def _means(capacity: float, error: float | None = None) -> FloatArray:
@@ -249,7 +280,7 @@ def _means(capacity: float, error: float | None = None) -> FloatArray:
     """
     near = 1 + np.arange(-5, 2, 0.125) / math.sqrt(capacity)
     octave = [np.geomspace(2**-0.5, 2**0.5, 13), near]
-    if error is not None and error < 1 and capacity <= _FEW:
+    if error is not None:
         k = np.arange(1, math.ceil(6 * capacity))
         jumps = np.concatenate([k / (1 - error) * (1 + 1e-12), k / (1 + error) * (1 - 1e-12)])
         octave += [jumps / capacity, jumps / (2 * capacity)]
@@ -258,27 +289,33 @@ def _means(capacity: float, error: float | None = None) -> FloatArray:
     return capacity * columns * 2.0 ** np.arange(*_OCTAVES)[:, None]
 
 
-def _overflows(capacity: int, mean: FloatArray) -> FloatArray:
-    return 1 - poisson_at_most(np.full(mean.size, float(capacity)), mean)
+@lru_cache(maxsize=64)
+def _overflows(capacity: int, nested: bool, few_for: float | None) -> tuple[FloatArray, FloatArray]:
+    """Means on the grid, and how likely their levels overflow."""
+    means = _means(capacity / (1 + nested), few_for)
+    likely = 1 - poisson_at_most(np.full(means.size, float(capacity)), (1 + nested) * means.ravel())
+    return means, likely.reshape(means.shape)
 
 
 def _count_failure(capacity: int, error: float, nested: bool = False) -> float:
-    means = _means(capacity / (1 + nested), error)
-    mean = means.ravel()
+    is_small = error < 1 and capacity / (1 + nested) <= _FEW
+    means, likely = _overflows(capacity, nested, error if is_small else None)
+    failure = np.zeros_like(means)
+    matters = likely > _NEVER
+    mean = means[matters]
     # An error of exactly ε counts as a miss here.
-    misses = poisson_at_most(np.floor(mean * (1 - error)), mean) + (
+    too_few = np.floor(mean * (1 - error))
+    misses = np.where(too_few < 0, 0.0, poisson_at_most(too_few, mean)) + (
         1 - poisson_at_most(np.ceil(mean * (1 + error)) - 1, mean)
     )
-    failure = np.minimum(_overflows(capacity, (1 + nested) * mean), misses)
-    return float(failure.reshape(means.shape).sum(axis=0).max())
+    failure[matters] = np.minimum(likely[matters], misses)
+    return float(failure.sum(axis=0).max())
 
 
 def _rank_failure(capacity: int, error: float) -> float:
-    means = _means(capacity)
-    mean = means.ravel()
-    misses = np.minimum(1, 2 * np.exp(mean * math.expm1(-2 * error**2)))
-    failure = _overflows(capacity, mean) * misses
-    return float(failure.reshape(means.shape).sum(axis=0).max())
+    means, likely = _overflows(capacity, False, None)
+    misses = np.minimum(1, 2 * np.exp(means * math.expm1(-2 * error**2)))
+    return float((likely * misses).sum(axis=0).max())
 
 
 def _smallest(enough: Callable[[int], bool], guess: float) -> int:
@@ -297,8 +334,8 @@ def _smallest(enough: Callable[[int], bool], guess: float) -> int:
 def _smallest_error(enough: Callable[[float], bool]) -> float:
     low, high = 0.0, 1.0
     if not enough(high):
-        return 1.0
-    for _ in range(40):
+        return math.inf  # nothing is promised
+    while high - low > 1e-7 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high

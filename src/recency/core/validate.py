@@ -1,12 +1,12 @@
 """Checks of arguments. Each names the parameter, what is accepted, and what it got."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.core.arrays import INT64_MAX, INT64_MIN, Int64Array
+from recency.core.arrays import INT64_MAX, INT64_MIN, Int64Array, highest_bit
 
 
 def fraction(value: object, name: str) -> float:
@@ -26,8 +26,15 @@ def confidence(value: object) -> float:
     return sure
 
 
-def number(value: object, name: str, least: float = -np.inf, most: float = np.inf) -> float:
-    """One finite number in [least, most]."""
+def number(
+    value: object,
+    name: str,
+    least: float = -np.inf,
+    most: float = np.inf,
+    *,
+    exact: bool = False,
+) -> float:
+    """One finite number in [least, most]; with ``exact``, no integer that float64 would round."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if not _is_number(value):
@@ -40,7 +47,15 @@ def number(value: object, name: str, least: float = -np.inf, most: float = np.in
         raise ValueError(f"{name} must be finite and within float64, got {value}")
     if not least <= result <= most:
         raise ValueError(f"{name} must be in [{least:g}, {most:g}], got {value}")
+    if exact and is_integer(value) and int(result) != value:
+        _refuse_rounding(name, value)
     return result
+
+
+def _refuse_rounding(name: str, value: object) -> NoReturn:
+    raise ValueError(
+        f"{name} must be exact as float64, which integers beyond 2**53 need not be, got {value}"
+    )
 
 
 def one_of(value: object, name: str, choices: Sequence[str | None]) -> Any:
@@ -85,16 +100,31 @@ def integers(
 
 
 def numbers(
-    values: object, name: str, least: float = -np.inf, most: float = np.inf
+    values: object,
+    name: str,
+    least: float = -np.inf,
+    most: float = np.inf,
+    *,
+    exact: bool = False,
 ) -> NDArray[np.float64]:
-    """One finite number in [least, most] (a 0-d array), or a column of them, as float64."""
+    """One finite number in [least, most] (a 0-d array), or a column of them, as float64.
+
+    With ``exact``, no integers that float64 would round.
+    """
     if is_scalar(values):
-        return np.asarray(number(values, name, least, most))
+        return np.asarray(number(values, name, least, most, exact=exact))
     array = column(values, name)
     if array.dtype == object:
-        array = np.array([number(value, name) for value in array], dtype=np.float64)
+        array = np.array([number(value, name, exact=exact) for value in array], dtype=np.float64)
     elif array.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be numbers, got {array.dtype}")
+    elif exact and array.dtype.kind in "iu" and array.dtype.itemsize == 8:
+        # A float of 53 bits: of a larger integer, the lowest bits must be 0.
+        bits = np.where(array < 0, ~array.astype(np.uint64) + np.uint64(1), array.astype(np.uint64))
+        spare = np.maximum(highest_bit(bits) - 52, 0).view(np.uint64)
+        rounded = np.flatnonzero(bits & ((np.uint64(1) << spare) - np.uint64(1)))
+        if rounded.size:
+            _refuse_rounding(name, int(array[rounded[0]]))
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)].flat[0]}")

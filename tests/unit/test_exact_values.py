@@ -1,0 +1,53 @@
+"""Values that are answers are never rounded: integers that floats cannot hold are refused."""
+
+import numpy as np
+import pytest
+
+from recency import DecayedSample, QuantileWave, SumWave, WeightBasedMergingHistogram
+from recency.decay import Polynomial
+
+SKETCHES = {
+    "quantiles": QuantileWave,
+    "decayed": DecayedSample,
+    "correlated": lambda: WeightBasedMergingHistogram(Polynomial(1)),
+}
+ROUNDED = [2**53 + 1, 2**62 + 1, 2**63 - 1]
+
+
+@pytest.mark.parametrize("make", SKETCHES.values(), ids=SKETCHES)
+@pytest.mark.parametrize("value", ROUNDED)
+def test_an_integer_that_would_be_rounded_is_refused(make, value):
+    sketch = make()
+    for refused in (
+        lambda: sketch.update(value, at=1),
+        lambda: sketch.update_many([1, value], at=[1, 2]),
+        lambda: sketch.update_many(np.array([1, value]), at=[1, 2]),
+        lambda: sketch.update_many(np.array([1, value], dtype=np.uint64), at=[1, 2]),
+        lambda: sketch.update_many(value, at=[1, 2]),
+        lambda: sketch.update_many([1.5, value], at=[1, 2]),
+    ):
+        with pytest.raises(ValueError, match=f"value must be exact as float64.*{value}"):
+            refused()
+    assert sketch.is_empty
+
+
+@pytest.mark.parametrize("make", SKETCHES.values(), ids=SKETCHES)
+def test_large_integers_that_floats_hold_are_answered_as_they_are(make):
+    sketch = make()
+    value = 2**60 + 2**10
+    sketch.update_many([value] * 3, at=[1, 2, 3], id=[1, 2, 3])
+    ask = getattr(sketch, "quantile", sketch.query)
+    assert int(ask(0.5).value) == value
+
+
+def test_thresholds_are_not_rounded_either():
+    wave = QuantileWave()
+    wave.update(1.0, at=1)
+    with pytest.raises(ValueError, match="value must be exact"):
+        wave.rank(2**53 + 1)
+
+
+def test_sums_round_as_documented():
+    wave = SumWave()
+    wave.update_many([2**53 + 1, 2**53 + 1], at=[1, 2])
+    assert float(wave.query()) == pytest.approx(2**54 + 2, rel=1e-15)
