@@ -46,15 +46,18 @@ class Episode:
         doings |= {self.merge: 1, self.merge_many: 0.5, self.together: 0.5, self.refuse_to_ask: 1}
         for _ in range(steps):
             self.rng.choices(list(doings), doings.values())[0]()
-        for party in self.parties:
+        party, other = self.rng.sample(self.parties, 2)
+        for each in (party, other, party):
+            self.put(each, 150)
+        for each in self.parties:
+            self.check_one_pass(each)
+        if self.rng.random() < 0.5:
+            self.merge_two(party, other)
             self.check_one_pass(party)
         for sketch, before in self.shadows:
             assert sketch.to_bytes() == before, "a sketch changed with its copy"
-        party = max(self.parties, key=lambda each: len(each.rows))
-        for _ in range(2):
-            self.put(party, 150)
-        for question in self.family.kinds:
-            self.ask(party, question, is_trial=True)
+        for kind in self.family.kinds:
+            self.ask(party, kind, is_trial=True)
 
     # --- operations ---
 
@@ -78,13 +81,14 @@ class Episode:
         known = [event for each in self.parties for _, event in each.rows[-50:]]
         single = size is None and self.rng.random() < 0.4
         size = 1 if single else size or self.rng.choice([0, 1, 2, 5, 20, 60, 150])
-        if family.is_large and family.has_total:
-            size = min(size, 3)  # or there would be no room
         has_id = self.rng.random() < 0.5  # where both kinds of events are allowed
-        events = [family.event(party, known, has_id) for _ in range(max(size, 1))]
-        columns = {name: [event[name] for event in events[:size]] for name in events[0]}
+        drawn = [family.event(party, known, has_id) for _ in range(max(size, 1))]
+        events = drawn[:size]
+        if not single and self.rng.random() < 0.9:
+            events = family.fitting(party.rows, events)
+        columns = {name: [event[name] for event in events] for name in drawn[0]}
         method, arguments = ("update", events[0]) if single else ("update_many", columns)
-        rows = party.rows + family.placed(events[:size], party.latest)
+        rows = party.rows + family.placed(events, party.latest)
         if family.refuses(rows):
             self.refused(party, method, arguments)
         else:
@@ -133,7 +137,9 @@ class Episode:
         self.shadows.append((old, old.to_bytes()))
 
     def merge(self):
-        a, b = self.rng.sample(self.parties, 2)
+        self.merge_two(*self.rng.sample(self.parties, 2))
+
+    def merge_two(self, a, b):
         self.merge_into(a, [b], f"{a.name}.merge({b.name})", lambda: a.sketch.merge(b.sketch))
 
     def merge_many(self):

@@ -67,14 +67,15 @@ class Family:
     is_bounded = False  # whether merging costs accuracy
     is_set = False
     one_pass = True
-    has_total = False  # which must stay within int64
+    summand: str | None = None  # of a total that must stay within int64
     ids: str | None = None  # "unique", "few", or "some", where others have none
 
     def __init__(self, rng):
         self.rng, self.made = rng, 0
         self.base = rng.choice([0, 0, 0, 1000, 2**53 - 50, -(2**62), BOTTOM, TOP - 300])
         self.is_wild = rng.random() < 0.25  # gaps between the edges of int64
-        self.is_large = rng.random() < 0.25  # values at the limits
+        self.is_large = rng.random() < 0.3  # values at the limits
+        self.is_huge = self.is_large and rng.random() < 0.5
         self.window = rng.choice([None, 1, 17, 60, 60, 200, 2**53 + 1, TOP])
         self.confidence = rng.choice([0.8, 0.999, 1 - 1e-6])
         self.capacity = rng.choice([1, 8, 8])
@@ -107,7 +108,7 @@ class Family:
         return [(event["at"], event) for event in events]
 
     def refuses(self, rows):
-        return False
+        return self.summand is not None and self.room(rows) < 0
 
     # --- events ---
 
@@ -123,10 +124,27 @@ class Family:
             event["id"] = self.rng.choice(FEW_IDS) if self.ids == "few" else f"e{self.made}"
         return event
 
-    def large(self, usual, party, name):
-        """Now and then, a third of what there is room for, or all."""
-        room = TOP - sum(event[name] for _, event in party.rows)
-        return self.rng.choice(usual if self.rng.random() < 0.8 else [room, room // 3, room // 5])
+    def large(self, party):
+        """Large numbers, or small ones and, now and then, much of the room that is left, or all."""
+        if not self.is_huge:
+            return self.rng.choice([1, 2**31, 2**53 + 1, 2**55 + 1])
+        room = self.room(party.rows)
+        much = [2**59, room // 5, room // 3, max(room - 200, 0), max(room - 20, 0), room]
+        return self.rng.choice(much) if self.rng.random() < 0.1 else self.rng.randrange(3)
+
+    def room(self, rows):
+        return TOP - sum(event[self.summand] for _, event in rows)
+
+    def fitting(self, rows, events):
+        """Those of some events that there is room for."""
+        if self.summand is None:
+            return events
+        room, fitting = self.room(rows), []
+        for event in events:
+            if event[self.summand] <= room:
+                room -= event[self.summand]
+                fitting.append(event)
+        return fitting
 
     def has_id(self, wanted):
         return self.ids in ("unique", "few") or (self.ids == "some" and wanted)
@@ -195,7 +213,8 @@ class Family:
 
 
 class _Counter(Family):
-    is_ordered = is_bounded = has_total = True
+    is_ordered = is_bounded = True
+    summand = "value"
     bad: ClassVar = {"value": NO_COUNTS}
     late, by = "raise", "time"
 
@@ -206,10 +225,7 @@ class _Counter(Family):
     def content(self, party):
         if not self.is_large:
             return {"value": self.rng.choice([0, 1, 1, 1, 2, 3, 1000])}
-        return {"value": self.large([0, 1, 2**31, 2**53 + 1, 2**59], party, "value")}
-
-    def refuses(self, rows):
-        return sum(event["value"] for _, event in rows) > TOP
+        return {"value": self.large(party)}
 
     def ask_query(self, rows, latest):
         arguments, inside = self.ask_window(rows, latest)
@@ -372,7 +388,7 @@ class _Quantile(_Sampled):
 
 class _Cells(Family):
     bad: ClassVar = {"item": NO_ITEMS, "weight": NO_COUNTS}
-    counter, has_total = "eh", True
+    counter, summand = "eh", "weight"
     items: ClassVar = [0, 1, 7, TOP, BOTTOM - 1, "a", "ü", b"a", ""]
 
     def choose(self):
@@ -395,10 +411,7 @@ class _Cells(Family):
             return {"item": item, "weight": self.rng.choice([0, 1, 1, 1, 5, 1000])}
         if self.counter == "rw":
             return {"item": item, "weight": self.rng.choice([1, 2**40, 2**53])}
-        return {"item": item, "weight": self.large([1, 2**31, 2**53 + 1, 2**59], party, "weight")}
-
-    def refuses(self, rows):
-        return sum(event["weight"] for _, event in rows) > TOP
+        return {"item": item, "weight": self.large(party)}
 
     def needs(self):
         return {"item": self.items[0]}

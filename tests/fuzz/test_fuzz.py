@@ -15,9 +15,9 @@ import pytest
 from fuzz.driver import run
 from fuzz.families import FAMILIES
 
-STEPS = int(os.environ.get("RECENCY_FUZZ_STEPS", "600"))  # of each family
+STEPS = int(os.environ.get("RECENCY_FUZZ_STEPS", "180"))  # of each family
 FIRST_SEED = int(os.environ.get("RECENCY_FUZZ_SEED", "0"))
-STEPS_OF_EPISODE = 25
+STEPS_OF_EPISODE = 15
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
