@@ -77,7 +77,7 @@ class Family:
         self.is_large = rng.random() < 0.3  # values at the limits
         self.is_huge = self.is_large and rng.random() < 0.5
         self.window = rng.choice([None, 1, 17, 60, 60, 200, 2**53 + 1, TOP])
-        self.confidence = rng.choice([0.8, 0.999, 1 - 1e-6])
+        self.confidence = rng.choice([0.8, 1 - 1e-6, 1 - 1e-6])
         self.capacity = rng.choice([1, 8, 8])
         self.settings = self.choose()
         self.window = self.settings.get("window")
