@@ -346,7 +346,7 @@ class CellSketch(OrderedSketch):
             return Estimate(0.0, 0.0, 0.0)
         _, cell_doubt = self._doubts()
         value, lower, upper = counts.total(self._row_count, cell_doubt)
-        return Estimate(value, lower, upper, 1.0 if lower == upper else 1 - cell_doubt)
+        return Estimate(value, lower, upper, 1.0 if counts.is_total_certain else 1 - cell_doubt)
 
     def _counts(self, since: int) -> Counts | None:
         """What the cells count; kept for the next question about the same window."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from recency.column import Column, SketchColumn
 from recency.core import validate
-from recency.core.arrays import BoolArray, FloatArray, Int64Array, UInt64Array
+from recency.core.arrays import INT64_MAX, BoolArray, FloatArray, Int64Array, UInt64Array
 from recency.core.codec import corrupt
 from recency.core.fading import LEVELS_BELOW, Fading, RangeFading, before_the_end, stored_once
 from recency.core.hashing import check_one, hash_chain, hash_items, xxh64
@@ -397,7 +397,7 @@ class DecayedSample(SampleSketch):
             bottom = largest[edge_owners] - EXPONENT_ZERO - LEVELS_BELOW
             if not prototype._has_ranges and (sample.edge_levels < bottom).any():
                 return "a level below the lowest"
-            if (sample.edges <= states.latest[edge_owners]).any():
+            if (sample.edges <= np.minimum(states.latest, INT64_MAX - 1)[edge_owners]).any():
                 return "an edge that has expired"
             if (np.diff(sample.edge_groups) <= 0).any():
                 return "levels out of order"

@@ -44,6 +44,11 @@ class Counts(Protocol):
         """All events: estimate, the least, the most."""
         ...
 
+    @property
+    def is_total_certain(self) -> bool:
+        """Whether those bounds are not in doubt."""
+        ...
+
 
 @dataclass(frozen=True)
 class CertainCounts:
@@ -66,6 +71,8 @@ class CertainCounts:
         upper = max(floats_above(self.upper.reshape(depth, -1).sum(axis=1)).min(), lower)
         middle = self.middle.sum() / depth
         return float(min(max(middle, lower), upper)), float(lower), float(upper)
+
+    is_total_certain = True
 
 
 @dataclass(frozen=True)
@@ -109,6 +116,11 @@ class SampledCounts:
         last = np.array([self.sampled.size - 1])
         lower, upper = self.bounds(last, doubt)
         return float(self.middle[-1]), float(lower[0]), float(upper[0])
+
+    @property
+    def is_total_certain(self) -> bool:
+        """Whether nothing was forgotten."""
+        return bool(self.scale[-1] == 0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -524,7 +524,7 @@ class WeightBasedMergingHistogram(DrawsCoins):
     def query(self, threshold: float = 0, now: Time | None = None) -> Estimate:
         """The decayed sum of weights of elements whose value is at least ``threshold``."""
         number, tick = self._threshold(threshold), self._now(now)
-        return self._asked(tick, lambda each, sure: each.at_least(number).total(sure))
+        return self._asked(tick, lambda each: each.at_least(number))
 
     def count(self, threshold: float = 0, now: Time | None = None) -> Estimate:
         """The decayed number of such elements (of those with a weight).
@@ -535,9 +535,7 @@ class WeightBasedMergingHistogram(DrawsCoins):
         number, tick = self._threshold(threshold), self._now(now)
         self._buffer_rows()
         least = math.ldexp(1.0, self._least - EXPONENT_ZERO)
-        return self._asked(
-            tick, lambda each, sure: each.at_least(number).counted(least).total(sure)
-        )
+        return self._asked(tick, lambda each: each.at_least(number).counted(least))
 
     def range_sum(self, lo: float, hi: float, now: Time | None = None) -> Estimate:
         """The decayed sum of weights of elements with values from ``lo`` to ``hi``, both included.
@@ -548,23 +546,21 @@ class WeightBasedMergingHistogram(DrawsCoins):
         if low > high:
             raise ValueError(f"lo must not be above hi, got {low:g} and {high:g}")
 
-        def between(each: "_Aged", sure: float) -> Triple:
-            return each.between(low, high).total(sure)
-
-        return self._asked(self._now(now), between)
+        return self._asked(self._now(now), lambda each: each.between(low, high))
 
     def relative_frequency(self, value: float, now: Time | None = None) -> Estimate:
         """The share of a value in the decayed sum of all, in [0, 1]; within ``guarantee``."""
         number = self._threshold(value, "value")
 
-        def part(each: "_Aged", sure: float) -> Triple:
-            everything = each.at_least(0.0)
-            everything.check_sampled()
-            others = everything.of(everything.values != number)
-            of_value = each.between(number, number)
-            return share(of_value.sampled_total(sure), others.sampled_total(sure))
-
-        return self._asked(self._now(now), part, needs_data=True)
+        aged = self._aged(self._now(now))
+        if aged is None:
+            raise NoAnswerError("this question needs elements, and there are none")
+        everything, sure = aged.at_least(0.0), self.config.confidence
+        everything.check_sampled()
+        others = everything.of(everything.values != number).sampled_total(sure)
+        of_value = aged.between(number, number)
+        answer = share(of_value.sampled_total(sure), others)
+        return self._estimate(answer, is_certain=not everything.most)
 
     def heavy_hitters(
         self, threshold: float, now: Time | None = None
@@ -588,7 +584,8 @@ class WeightBasedMergingHistogram(DrawsCoins):
         values = np.unique(everything.values)
         values = values[everything.bounds_by_value(values, sure) >= least]
         answers = everything.totals_by_value(values, sure)
-        return reaching(least, middle, values, map(self._estimate, answers))
+        estimates = (self._estimate(each, is_certain=not everything.most) for each in answers)
+        return reaching(least, middle, values, estimates)
 
     def quantile(self, q: float, now: Time | None = None) -> Estimate:
         """The smallest value whose share, with all smaller ones, is at least ``q``.
@@ -647,19 +644,16 @@ class WeightBasedMergingHistogram(DrawsCoins):
         config = self.config
         return _Aged(self._places, self._most_sampled, newest, config.decay, now, config.confidence)
 
-    def _asked(
-        self, now: int, ask: Callable[["_Aged", float], Triple], needs_data: bool = False
-    ) -> Estimate:
+    def _asked(self, now: int, chosen: Callable[["_Aged"], Weighed]) -> Estimate:
+        """The decayed sum of the elements that are chosen."""
         aged = self._aged(now)
         if aged is None:
-            if needs_data:
-                raise NoAnswerError("this question needs elements, and there are none")
             return Estimate(0.0, 0.0, 0.0)
-        return self._estimate(ask(aged, self.config.confidence))
+        elements = chosen(aged)
+        return self._estimate(elements.total(self.config.confidence), not elements.most)
 
-    def _estimate(self, answer: Triple) -> Estimate:
+    def _estimate(self, answer: Triple, is_certain: bool) -> Estimate:
         value, lower, upper = map(float, answer)
-        is_certain = lower == upper
         return Estimate(value, lower, upper, 1.0 if is_certain else self.config.confidence)
 
     def __repr__(self) -> str:

@@ -141,7 +141,8 @@ class Weighed:
         if not self.most:
             return value, value, value
         units = self.units[of_sample] / self.most
-        parts = np.where(units > 0, shares / self.most, 0.0)
+        parts = np.zeros_like(shares)  # of the certain ones, which may be far heavier
+        np.divide(shares, self.most, out=parts, where=units > 0)
         known, total, squares = (
             np.append(0.0, np.cumsum(column))
             for column in (np.where(units > 0, 0.0, shares), parts, parts * units)

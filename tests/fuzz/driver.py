@@ -253,7 +253,7 @@ def judge(answer, asked, guarantee):
     hits = [] if asked.is_certain else [("interval", covered)]
     if asked.is_certain:
         assert answer.confidence == 1, context
-    if asked.error_of is not None and (asked.is_certain or guarantee < 1):  # which promises nothing
+    if asked.error_of is not None and (asked.is_certain or math.isfinite(guarantee)):
         off = max(low - Fraction(answer.value), Fraction(answer.value) - high, 0)
         allowed = Fraction(guarantee) * Fraction(asked.error_of) * (1 + Fraction(1, 10**9))
         if asked.is_certain:

@@ -494,7 +494,11 @@ class _Dyadic(_Cells):
                 assert estimate.lower <= estimate.value <= estimate.upper
                 surely = self.counter != "rw" and not (hashed and item not in counts)
                 assert not surely or counts[item] <= estimate.upper, (item, estimate, counts)
-            least = (Fraction(share) + Fraction(sketch.guarantee)) * total
+            least = (
+                total + 1
+                if math.isinf(sketch.guarantee)
+                else ((Fraction(share) + Fraction(sketch.guarantee)) * total)
+            )
             missing = {item for item, n in counts.items() if n >= least > 0} - set(items)
             unnamed = hashed and any(item not in counts for item in items)
             assert not missing or unnamed or self.counter == "rw", f"{missing} not found"

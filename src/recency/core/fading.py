@@ -215,7 +215,8 @@ class RangeFading(Fading):
         # Which elements have any integers left at the time that they must outlast, how many, and
         # is one of those sampled?
         gone = _or_never(self.decay.first_age_below(weights, np.ones_like(weights)))
-        ages = ages_of(times[:, None], until)
+        # Ages that are as good as never count alike, or what is kept would depend on the clock.
+        ages = np.minimum(ages_of(times[:, None], until), _NEVER)
         rows, places = np.nonzero((tops[:, None] >= levels) & (ages < gone[:, None]))
         left = self.sampler.decayed(weights[rows], self.decay.at(ages[rows, places]))
         starts, steps = (column[rows] for column in progressions(coins))

@@ -237,7 +237,7 @@ def poisson_at_most(k: FloatArray, mean: FloatArray) -> FloatArray:
     from m the integrand falls from its value there, as fast as a normal density or faster: where it
     is e⁻⁴⁰ of that the interval ends, and Gauss's rule has many more points than it needs.
     """
-    below = k < mean
+    below, none = k < mean, k < 0
     k = np.maximum(k, 0)
     side = np.where(below, 1.0, -1.0)
     with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
@@ -248,7 +248,7 @@ def poisson_at_most(k: FloatArray, mean: FloatArray) -> FloatArray:
         factorial: FloatArray = np.asarray(_lgamma(k + 1), dtype=np.float64)
         log_first = k * np.log(mean) - mean - factorial
         tail: FloatArray = np.exp(log_first) * 0.5 * end * (weights[:, None] * fallen).sum(axis=0)
-    return np.clip(np.where(below, tail, 1 - tail), 0.0, 1.0)
+    return np.where(none, 0.0, np.clip(np.where(below, tail, 1 - tail), 0.0, 1.0))
 
 
 def _where_negligible(k: FloatArray, mean: FloatArray, side: FloatArray) -> FloatArray:
@@ -304,8 +304,7 @@ def _count_failure(capacity: int, error: float, nested: bool = False) -> float:
     matters = likely > _NEVER
     mean = means[matters]
     # An error of exactly ε counts as a miss here.
-    too_few = np.floor(mean * (1 - error))
-    misses = np.where(too_few < 0, 0.0, poisson_at_most(too_few, mean)) + (
+    misses = poisson_at_most(np.floor(mean * (1 - error)), mean) + (
         1 - poisson_at_most(np.ceil(mean * (1 + error)) - 1, mean)
     )
     failure[matters] = np.minimum(likely[matters], misses)
