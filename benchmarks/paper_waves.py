@@ -14,6 +14,7 @@ import numpy as np
 
 from harness import save, seconds, write_table
 from recency import DeterministicWave, QuantileWave, RandomizedWave, SumWave, merge_all
+from recency.core.rank_log import WAVE
 
 ERRORS = (0.2, 0.1, 0.05, 0.02)
 DOUBT = 0.05
@@ -103,13 +104,13 @@ def errors(stream):
 def papers_capacity(name, error):
     """Entries per level, or in all samples of one level, that the papers' constants come to.
 
-    Gibbons & Tirthapura 2004, §3 and Lemma 3: ⌈1/ε⌉ + 1 positions; 36/ε² in each of O(log 1/δ)
+    Gibbons & Tirthapura 2004, §3.2 and Lemma 3: ⌈(1/ε + 1)/2⌉ positions (sums: ⌈1/ε⌉ + 1); 36/ε² in each of O(log 1/δ)
     instances, whose median fails with δ if each fails with 1/3. Xu et al. 2008, §2.2, §3: 12
     ln(8/δ)/ε² and 96 ln(8/δ)/ε².
     """
     match name:
         case "DeterministicWave":
-            return math.ceil(1 / error) + 1
+            return math.ceil((1 / error + 1) / 2)
         case "RandomizedWave":
             return math.ceil(36 / error**2) * _copies(1 / 3, DOUBT)
         case "SumWave":
@@ -136,7 +137,7 @@ def space_against_error(stream):
         for name, wave in waves(error).items():
             fed(name, wave, stream)
             if name == "DeterministicWave":
-                ours = math.ceil((1 / error + 1) / 2) + 1
+                ours = WAVE.tightness(error)
             else:
                 ours = wave.config.capacity
             theirs = papers_capacity(name, error)

@@ -416,10 +416,11 @@ class DyadicEcm(CellSketch):
     def heavy_hitters(
         self, threshold: float, window: Duration | None = None, now: Time | None = None
     ) -> list[tuple[Any, Estimate]]:
-        """Items with at least ``threshold`` of the events in (now − window, now], largest first.
+        """Items of the events in (now − window, now] that reach ``threshold``, largest first.
 
         A float in (0, 1) is a share φ of them all, an integer ≥ 1 a count. All items from
-        φ + ``guarantee`` on are there, none below φ with probability ``confidence``. With
+        φ + ``guarantee`` on are there; with probability ``confidence`` none below φ, as long as
+        φ ≤ (1 − 3 · ``guarantee``)/4. With
         ``names``, one that has no name comes as the integer that stands for its hash.
         """
         share, count = self._threshold(threshold)
