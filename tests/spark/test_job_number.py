@@ -7,9 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from file_jobs import numbers
 from pyspark.sql import functions as F
-from sessions import session
 
 from recency import (
     DyadicEcm,
@@ -113,35 +112,11 @@ def test_columns_make_another_job(spark):
     assert together == {"a": by_a, "b": by_b}
 
 
-def jobs(spark, path):
-    """Frames that are made from files, and can be made again."""
-    files = spark.read.parquet(path)
-    files.createOrReplaceTempView("files")
-    late = "WITH late AS (SELECT * FROM files WHERE at > (SELECT avg(at) FROM files)) "
-    return [
-        files,
-        files.where("region = 3").withColumn("twice", F.col("at") * 2),
-        files.join(files.groupBy("region").agg(F.sum("at")), "region"),
-        spark.sql(late + "SELECT * FROM late JOIN late AS again USING (region)"),
-        files.select(F.transform(F.array("at"), lambda at: at + 1)[0].alias("at")),
-        files.select(F.udf(lambda at: at + 1, "long")("at").alias("at")),
-    ]
-
-
-def numbers(spark, path):
-    return [number_of_frame(frame, SUM) for frame in jobs(spark, path)]
-
-
-def main(path):
-    print(numbers(session(SparkSession.builder.master("local[2]")), path))
-
-
 def test_a_job_has_the_same_number_again_and_in_another_session(spark, path):
     once = numbers(spark, path)
     assert len(set(once)) == len(once)
     assert numbers(spark, path) == once
-    program = "import sys, test_job_number; test_job_number.main(sys.argv[1])"
-    arguments = [sys.executable, "-c", program, path]
+    arguments = [sys.executable, "-c", "import sys, file_jobs; file_jobs.main(*sys.argv[1:])", path]
     finished = subprocess.run(arguments, capture_output=True, text=True, timeout=300)
     assert finished.returncode == 0, finished.stderr[-3000:]
     assert finished.stdout.splitlines()[-1] == str(once)
