@@ -129,8 +129,8 @@ def _connect_texts(df: Any) -> Iterator[str]:
         if not held:  # then data have ids of a view, and not of this request
             yield str(_LOCAL_IN_TEXT.findall(text))
     if kinds & {"read", "sql"}:
-        with suppress(Exception):
-            yield str(sorted(df.inputFiles()))
+        with suppress(Exception):  # the paths that were given are in the message
+            yield str(sorted(df.inputFiles()))  # none once the frame is cached
 
 
 def _normalise(relation: Any) -> tuple[set[str], list[int]]:
