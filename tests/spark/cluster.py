@@ -166,7 +166,7 @@ def kill(visits, calm):
     killer = threading.Thread(target=kill_one)
     killer.start()
     start = time.monotonic()
-    after = sketch_many(visits.mapInArrow(slowly, visits.schema), WANTED)
+    after = sketch_many(visits.mapInArrow(slowly, visits.schema), WANTED, stream="visits")
     took = time.monotonic() - start
     killer.join()
     print(f"killed executor {killed} after 4 s of a job of {took:.0f} s")
@@ -179,7 +179,9 @@ def kill(visits, calm):
 def speculate(visits, calm, folder):
     """A slow task runs twice."""
     start = time.monotonic()
-    after = sketch_many(visits.mapInArrow(slow_at_first(folder), visits.schema), WANTED)
+    after = sketch_many(
+        visits.mapInArrow(slow_at_first(folder), visits.schema), WANTED, stream="visits"
+    )
     took = time.monotonic() - start
     attempts = sorted(path.name for path in folder.glob("attempt*"))
     assert attempts == ["attempt0", "attempt1"], attempts
@@ -246,7 +248,7 @@ def main():
             (row,) = few.repartition(1).mapInArrow(where_from, "path string").collect()
             print("workers import", row["path"])
             assert re.search(r"recency\.zip", row["path"]), row["path"]
-            calm = sketch_many(few, WANTED)
+            calm = sketch_many(few, WANTED, stream="visits")
             kill(few, calm)
             speculate(few, calm, folder)
             skew(spark)

@@ -6,6 +6,7 @@
 import hashlib
 import json
 import sys
+import tempfile
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -15,6 +16,7 @@ from recency import DecayedSample, EcmSketch, ExponentialHistogram, RandomizedWa
 from recency.decay import Exponential
 from recency.spark import functions as R
 from recency.spark import merge_df, on, register, sketch_df, sketch_many
+from recency.spark.job_number import number_of_frame
 
 SKETCHES = {
     "users": on(RandomizedWave("1 day", unit="s", capacity=50), at="t", item="user"),
@@ -33,6 +35,38 @@ def by_group(table):
     return sorted([row["page"], *(digest(frame) for frame in row[1:])] for row in table.collect())
 
 
+def coins(spark, clicks):
+    """Whether each job has a number of its own, and the same again; sessions differ in them."""
+    path = tempfile.mkdtemp() + "/clicks"
+    clicks.limit(10).write.parquet(path)
+    rows = [(i,) for i in range(3)]
+    created, equal = (spark.createDataFrame(rows, "amount int") for _ in range(2))
+    jobs = [
+        lambda: clicks.where("amount = 1"),
+        lambda: clicks.where("amount = 2"),
+        lambda: clicks.where(F.exists(F.array("amount"), lambda each: each > 5)),
+        lambda: clicks.select(clicks["t"]).union(clicks.select("t")),
+        lambda: clicks.select(F.udf(lambda amount: amount + 1, "int")("amount")),
+        lambda: created.where("amount > 1"),
+        lambda: equal.where("amount > 1"),
+        lambda: created.union(created.where("amount > 1")),
+        lambda: spark.read.parquet(path),
+        lambda: spark.read.parquet(path).where("amount > 3"),
+    ]
+    numbers = [[number_of_frame(job(), SumWave()) for job in jobs] for _ in range(2)]
+    views = [lambda: spark.table("view"), lambda: spark.sql("select amount + 1 from view")]
+    for frame in (clicks, clicks.where("amount = 1"), spark.read.parquet(path), created, equal):
+        frame.createOrReplaceTempView("view")
+        for made in numbers:
+            made += [number_of_frame(view(), SumWave()) for view in views]
+    separate = [sketch_df(clicks.where(f"amount = {i}"), SumWave(unit="s"), at="t") for i in (1, 2)]
+    return {
+        "own": len(set(numbers[0])) == len(jobs) + 10,
+        "again": numbers[0] == numbers[1],
+        "streams": separate[0]._stream != separate[1]._stream,
+    }
+
+
 def main(kind):
     builder = SparkSession.builder
     spark = session(builder.remote("local[2]") if kind == "connect" else builder.master("local[2]"))
@@ -42,17 +76,17 @@ def main(kind):
         (F.col("id") % 50).alias("amount"),
         F.concat(F.lit("page "), F.col("id") % 3).alias("page"),
     )
-    made = {"session": type(spark).__module__.split(".")[2]}
+    made = {"session": type(spark).__module__.split(".")[2], "coins": coins(spark, clicks)}
     for name, wanted in SKETCHES.items():
         columns = {role: column for role, column in wanted.columns.items() if column}
-        sketch = sketch_df(clicks, wanted.prototype, **columns)
+        sketch = sketch_df(clicks, wanted.prototype, **columns, stream="clicks")
         made[name] = digest(sketch.to_bytes())
-        grouped = sketch_df(clicks, wanted.prototype, **columns, by="page")
+        grouped = sketch_df(clicks, wanted.prototype, **columns, by="page", stream="clicks")
         made[name + " by page"] = by_group(grouped)
         made[name + " merged"] = digest(merge_df(grouped).to_bytes())
-    together = sketch_many(clicks, SKETCHES)
+    together = sketch_many(clicks, SKETCHES, stream="clicks")
     made["many"] = {name: digest(sketch.to_bytes()) for name, sketch in together.items()}
-    table = sketch_many(clicks, SKETCHES, by="page").sort("page")
+    table = sketch_many(clicks, SKETCHES, by="page", stream="clicks").sort("page")
     made["many by page"] = by_group(table)
     answers = table.select(
         R.estimate("users", window="1 hour"),

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-# Workers must run this Python, and find what tests define.
+# Workers must run this Python, and find what tests define, and the package where it is found here.
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-os.environ["PYTHONPATH"] = str(Path(__file__).parent)
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
 
 OPTIONS = {
     "spark.ui.enabled": "false",

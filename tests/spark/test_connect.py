@@ -20,6 +20,7 @@ def test_connect_and_classic_make_the_same():
     classic, connect = made_by("classic"), made_by("connect")
     assert (classic.pop("session"), connect.pop("session")) == ("session", "connect")
     assert connect == classic
+    assert classic["coins"] == {"own": True, "again": True, "streams": True}
     for name in ("users", "amounts", "fading"):  # exact ones, whatever the way
         assert classic["many"][name] == classic[name]
     assert classic["users merged"] == classic["aggregates merged"] == classic["users"]

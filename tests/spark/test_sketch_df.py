@@ -23,6 +23,7 @@ from recency import sketch as sketch_module
 from recency.decay import Exponential, Polynomial
 from recency.spark import api, merge_df, sketch_df
 from recency.spark.build import Limits
+from recency.spark.job_number import first_stream
 
 ROWS = 6_000
 
@@ -147,17 +148,23 @@ def test_many_partitions_meet_in_several_nodes(spark, events):
     assert_sums_hold(sketch, events, columns)
 
 
-def test_the_stream_of_a_leaf_is_its_partition(spark, frame):
+def test_streams_of_leaves_are_counted_from_the_number_of_the_job(spark, frame):
     prototype = SumWave(capacity=40)
     rows = frame.select("at", "amount").dropna().repartition(3).cache()
     parts = rows.withColumn("part", F.spark_partition_id()).toArrow()
-    leaves = []
-    for i in range(3):
-        part = parts.filter(pa.compute.equal(parts["part"], i))
-        leaf = prototype.empty_like(stream=i)
-        leaf.update_many(part["amount"].to_numpy(), at=part["at"].to_numpy())
-        leaves.append(leaf)
-    assert sketch_df(rows, prototype, at="at", value="amount") == merge_all(leaves)
+    automatic = sketch_df(rows, prototype, at="at", value="amount")
+    given = sketch_df(rows, prototype, at="at", value="amount", stream=5)
+    assert given._stream == 5
+    for sketch in (automatic, given):
+        leaves = []
+        for i in range(3):
+            part = parts.filter(pa.compute.equal(parts["part"], i))
+            leaf = prototype.empty_like(stream=first_stream(sketch._stream) + i)
+            leaf.update_many(part["amount"].to_numpy(), at=part["at"].to_numpy())
+            leaves.append(leaf)
+        expected = merge_all(leaves)
+        expected._finish(prototype.empty_like(stream=sketch._stream))
+        assert sketch == expected
 
 
 @pytest.mark.parametrize("shuffle", ["rows", "partials"])

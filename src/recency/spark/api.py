@@ -39,6 +39,7 @@ from recency.spark.checks import (
     many_source,
     sketch_source,
 )
+from recency.spark.job_number import given_number
 from recency.spark.tree import merge_on_driver, merge_partition, merge_rows
 
 _FAN_IN_BITS = 5  # a node merges the leaves of up to 32 partitions
@@ -63,6 +64,7 @@ def sketch_df(
     by: ColumnLike | Sequence[ColumnLike] | None = None,
     depth: int = 2,
     shuffle: Literal["auto", "rows", "partials"] = "auto",
+    stream: int | str | None = None,
 ) -> Any:
     """A sketch of the rows of a DataFrame, or one for each group of them.
 
@@ -96,6 +98,12 @@ def sketch_df(
         many groups, for then their sketches are hardly smaller than their rows. ``"auto"`` looks at
         the first 16 384 rows, a small job unless ``df`` is costly to begin with: rows, if they have
         more than 4 096 groups.
+    stream
+        Where events draw coins (``SumWave``, ``QuantileWave``, ``WeightBasedMergingHistogram``,
+        ``counter="rw"``): a number or a name for this job, that no other has whose sketches are to
+        be merged with its own. By default it is made from the plan of ``df`` and the files that it
+        reads, so that separate jobs draw different coins, and the same job draws the same again.
+        With an ``id``, which must be the *event's*, it makes no difference.
 
     Examples
     --------
@@ -111,8 +119,9 @@ def sketch_df(
     with explained(function):
         validate.one_of(shuffle, "shuffle", ("auto", "rows", "partials"))
         validate.integer(depth, "depth", 1, 6)
+        number = given_number(stream)
     columns = {"at": at, "item": item, "value": value, "weight": weight, "id": id}
-    source = event_source(check_frame(df, function), prototype, columns, by, function)
+    source = event_source(check_frame(df, function), prototype, columns, by, number, function)
     if by is None:
         build = one_leaf(source.jobs[0], depth, _LIMITS)
         leaves = _in_order(source).mapInArrow(build, StructType(_LEAF))
@@ -149,6 +158,7 @@ def sketch_many(
     by: ColumnLike | Sequence[ColumnLike] | None = None,
     depth: int = 2,
     shuffle: Literal["auto", "rows", "partials"] = "auto",
+    stream: int | str | None = None,
 ) -> Any:
     """Several sketches of the rows of a DataFrame in one scan, of all rows or of each group.
 
@@ -157,7 +167,8 @@ def sketch_many(
     under its name; where a group has nothing for a sketch, that is empty. A row with a NULL is left
     out of those sketches that use the column.
 
-    The other parameters are those of :func:`sketch_df`.
+    The other parameters are those of :func:`sketch_df`. A ``stream`` is that of all sketches; by
+    default each has the one that it has on its own.
 
     Examples
     --------
@@ -176,11 +187,12 @@ def sketch_many(
     with explained(function):
         validate.one_of(shuffle, "shuffle", ("auto", "rows", "partials"))
         validate.integer(depth, "depth", 1, 6)
+        number = given_number(stream)
     wanted = {
         name: (check_prototype(each.prototype, f"{function}: {name}"), each.columns)
         for name, each in _checked_names(sketches, function).items()
     }
-    source = many_source(check_frame(df, function), wanted, by, function)
+    source = many_source(check_frame(df, function), wanted, by, number, function)
     if by is None:
         schema = StructType([StructField("which", IntegerType()), *_LEAF])
         leaves = source.rows.mapInArrow(many_leaves(source.jobs, depth, _LIMITS), schema)
@@ -240,10 +252,9 @@ def _collected(leaves: DataFrame, source: Source, depth: int, function: str) -> 
     sketches = []
     for which, job in enumerate(source.jobs):
         sketch = merge_on_driver([row for row in rows if row["which"] == which], function)
-        if sketch is None:
-            sketch = job.prototype.copy()
-        sketch._finish(job.prototype)
-        sketches.append(sketch)
+        if sketch is not None:
+            sketch._finish(job.numbered)
+        sketches.append(job.prototype.copy() if sketch is None else sketch)
     return sketches
 
 
@@ -270,8 +281,7 @@ def _up_the_tree(
     leaves: DataFrame, keys: list[str], source: Source, depth: int, function: str
 ) -> DataFrame:
     """Merge leaves, level by level, all but the last."""
-    prototypes = [job.prototype for job in source.jobs]
-    merge = merge_rows(len(keys) + 1, prototypes, function, _LIMITS)
+    merge = merge_rows(len(keys) + 1, source.jobs, function, _LIMITS)
     by = [*keys, "node", "which"]
     for level in range(1, depth):
         node = F.shiftright("order", ORDER_BITS + _FAN_IN_BITS * level).alias("node")
@@ -284,8 +294,7 @@ def _up_the_tree(
 def _last_level(leaves: DataFrame, source: Source, names: list[str], function: str) -> DataFrame:
     """One row for each group, under the names that the caller gave, and its sketches."""
     keys = source.groups
-    prototypes = [job.prototype for job in source.jobs]
-    merge = merge_rows(len(keys), prototypes, function, _LIMITS, last=True)
+    merge = merge_rows(len(keys), source.jobs, function, _LIMITS, last=True)
     sketches = [StructField(f"s{i}", BinaryType()) for i in range(len(names))]
     schema = StructType([*(leaves.schema[key] for key in keys), *sketches])
     merged = leaves.sortWithinPartitions(*keys, "which", "order").mapInArrow(merge, schema)

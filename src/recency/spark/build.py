@@ -13,6 +13,7 @@ from pyspark import TaskContext
 from recency.errors import CorruptSketchError, IncompatibleSketchError, OutOfOrderError
 from recency.sketch import Sketch
 from recency.spark.columns import arguments, chunks, number_rows, one_array
+from recency.spark.job_number import first_stream
 
 Mapper = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -71,6 +72,18 @@ class Job:
     prototype: Sketch
     roles: tuple[str, ...]
     places: tuple[int, ...]  # of the columns, among those of a batch
+    number: int | None = None  # that coins are drawn by; None where none are, or by ids
+
+    @property
+    def numbered(self) -> Sketch:
+        """What results are finished like: with the number of the job as their stream."""
+        if self.number is None:
+            return self.prototype
+        return self.prototype.empty_like(stream=self.number)
+
+    def stream(self, order: int) -> int:
+        """That of a leaf, or of the first of several."""
+        return order if self.number is None else first_stream(self.number) + order
 
     def events(self, columns: Sequence[Any]) -> tuple[dict[str, Any], Any]:
         """Arguments of ``update_many``, and which rows they are of (None: all).
@@ -94,7 +107,7 @@ def one_leaf(job: Job, merge_levels: int, limits: Limits) -> Mapper:
     def build(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with explained("sketch_df"):
             room, part = limits.here(), partition_id()
-            sketch = job.prototype.empty_like(merge_levels, part)
+            sketch = job.prototype.empty_like(merge_levels, job.stream(part))
             for batch in batches:
                 if batch.num_rows:
                     sketch.update_many(**job.events(batch.columns)[0])
@@ -116,7 +129,7 @@ def many_leaves(jobs: Sequence[Job], merge_levels: int, limits: Limits) -> Mappe
         with explained("sketch_many"):
             room, part = limits.here(), partition_id()
             order = part << ORDER_BITS
-            running = [job.prototype.empty_like(merge_levels, part) for job in jobs]
+            running = [job.prototype.empty_like(merge_levels, job.stream(part)) for job in jobs]
             for table in chunks(batches, room.chunk):
                 columns = [one_array(column) for column in table.columns]
                 for which, job in enumerate(jobs):
@@ -126,7 +139,7 @@ def many_leaves(jobs: Sequence[Job], merge_levels: int, limits: Limits) -> Mappe
                         running[which]._settle()
                     if job.prototype.needs_order and not running[which].is_empty:
                         yield _numbered(which, order, running[which])
-                        running[which] = job.prototype.empty_like(merge_levels, part)
+                        running[which] = job.prototype.empty_like(merge_levels, job.stream(part))
                         order += 1
             for which, sketch in enumerate(running):
                 if not sketch.is_empty:
@@ -182,7 +195,7 @@ class Groups:
 
     def __init__(self, jobs: Sequence[Job], merge_levels: int, order: int) -> None:
         self._jobs, self._order = jobs, order
-        self._columns = [job.prototype._column(merge_levels, order) for job in jobs]
+        self._columns = [job.numbered._column(merge_levels, job.stream(order)) for job in jobs]
         self._keys: Any = None
 
     def __len__(self) -> int:

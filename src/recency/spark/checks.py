@@ -1,7 +1,7 @@
 """Everything that can be wrong with a call is found here, on the driver, before any job starts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import Parameter
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ from recency.column import parameters
 from recency.errors import IncompatibleSketchError
 from recency.sketch import Sketch
 from recency.spark.build import Job
+from recency.spark.job_number import draws_coins, number_of_frame
 
 ColumnLike = str | Column
 
@@ -107,16 +108,18 @@ def event_source(
     prototype: Sketch,
     columns: Mapping[str, ColumnLike | None],
     by: ColumnLike | Sequence[ColumnLike] | None,
+    number: int | None,
     function: str,
 ) -> Source:
     """The rows of ``df`` to build a sketch from: those without a NULL in any role."""
     chosen = _chosen(df, prototype, columns, function)
     groups = _groups(df, by, function)
-    rows = df.select(*(each.column.alias(role) for role, each in chosen.items()), *_keys(groups))
+    rows = _used(df, chosen, groups)
+    job = Job(prototype, tuple(chosen), tuple(range(len(chosen))))
+    job = _numbered(job, df, chosen, groups, number)
     rows = _with_equal_floats(rows, groups)
     for role in chosen:
         rows = rows.filter(F.col(role).isNotNull())
-    job = Job(prototype, tuple(chosen), tuple(range(len(chosen))))
     return Source(rows, (job,), tuple(group.name for group in groups))
 
 
@@ -124,6 +127,7 @@ def many_source(
     df: DataFrame,
     wanted: Mapping[str, tuple[Sketch, Mapping[str, ColumnLike | None]]],
     by: ColumnLike | Sequence[ColumnLike] | None,
+    number: int | None,
     function: str,
 ) -> Source:
     """The rows of ``df`` to build several sketches from: each column once, NULLs and all.
@@ -132,6 +136,7 @@ def many_source(
     """
     places: dict[str | int, int] = {}
     columns: list[Column] = []
+    groups = _groups(df, by, function, tuple(wanted))
     jobs = []
     for name, (prototype, given) in wanted.items():
         chosen = _chosen(df, prototype, given, f"{function}: {name}")
@@ -143,10 +148,29 @@ def many_source(
                 places[key] = len(columns)
                 columns.append(each.column.alias(f"c{len(columns)}"))
             used.append(places[key])
-        jobs.append(Job(prototype, tuple(chosen), tuple(used)))
-    groups = _groups(df, by, function, tuple(wanted))
+        job = Job(prototype, tuple(chosen), tuple(used))
+        jobs.append(_numbered(job, df, chosen, groups, number))
     rows = _with_equal_floats(df.select(*columns, *_keys(groups)), groups)
     return Source(rows, tuple(jobs), tuple(group.name for group in groups))
+
+
+def _used(df: DataFrame, chosen: Mapping[str, Chosen], groups: Sequence[Chosen]) -> DataFrame:
+    return df.select(*(each.column.alias(role) for role, each in chosen.items()), *_keys(groups))
+
+
+def _numbered(
+    job: Job,
+    df: DataFrame,
+    chosen: Mapping[str, Chosen],
+    groups: Sequence[Chosen],
+    number: int | None,
+) -> Job:
+    """The job with its number, if coins are drawn by it: that of a job with these columns alone."""
+    if "id" in chosen or not draws_coins(job.prototype):
+        return job
+    if number is None:
+        number = number_of_frame(_used(df, chosen, groups), job.prototype)
+    return replace(job, number=number)
 
 
 def _chosen(

@@ -19,6 +19,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, Signature, isfunction, signature
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ from recency.estimate import Estimate
 from recency.sketch import Sketch, decode_many, known_classes, merge_all
 from recency.spark.build import ORDER_BITS, Job, explained, partition_id
 from recency.spark.checks import ColumnLike, check_prototype, check_roles, check_type
+from recency.spark.job_number import draws_coins, first_stream, given_number, number_of
 from recency.spark.tree import knowing_all
 from recency.timeunit import to_duration
 
@@ -54,6 +56,7 @@ _ANSWER = StructType(
 _ANSWERS = ArrayType(StructType([StructField("item", StringType()), *_ANSWER.fields]))
 _LITERALS = (int, float, str, bytes, datetime.date, datetime.timedelta, np.generic, Decay)
 _NOT_QUESTIONS = {"update", "update_many", "merge", "copy", "empty_like", "to_bytes", "from_bytes"}
+_calls = count()
 _udfs: Any = F  # what there is of them depends on the version
 Frames = list[bytes | None]
 
@@ -69,16 +72,27 @@ def sketch_agg(
     value: ColumnLike | None = None,
     weight: ColumnLike | None = None,
     id: ColumnLike | None = None,
+    stream: int | str | None = None,
 ) -> Column:
-    """A sketch of the rows of each group, as bytes; parameters as in ``sketch_df``."""
+    """A sketch of the rows of each group, as bytes; parameters as in ``sketch_df``.
+
+    A column does not know of what frame it will be. Where events draw coins, each call of this
+    function has its own ``stream`` by default, the first in a process always the same, and groups
+    whose rows differ draw different coins. Groups of equal rows, in several frames that one column
+    is used with, or in separate programs, do not: before they are merged, give each a ``stream``.
+    """
     function = "functions.sketch_agg"
     check_prototype(prototype, function)
+    with explained(function):
+        number = given_number(stream)
+    if number is None:
+        number = number_of(prototype, function, str(next(_calls)))
     columns = {"at": at, "item": item, "value": value, "weight": weight, "id": id}
     given = {role: column for role, column in columns.items() if column is not None}
     check_roles(prototype, given, function)
     for role, column in given.items():
         _check_column(column, role, function)
-    build = _built(prototype, tuple(given), function)
+    build = _built(prototype, tuple(given), number, function)
     arguments: list[Any] = list(given.values())
     if not hasattr(_udfs, "arrow_udf") and "at" in given:
         build, arguments = _with_exact_times(build, function), [*_as_integers(at), *arguments[1:]]
@@ -134,6 +148,9 @@ def register(spark: SparkSession, prototypes: Mapping[str, Sketch] | None = None
     ``recency_frequent(sketch, question, json)`` and ``recency_describe(sketch)``, where ``json``
     holds the arguments of the question, such as ``'{"window": "1 hour"}'``, and a decay is given
     as ``{"decay": {"kind": "Exponential", "half_life": 3600}}``. Both may be NULL, or left out.
+
+    Where events draw coins, aggregates of different names draw different ones, and so do groups
+    whose rows differ; see :func:`sketch_agg`.
     """
     function = "register"
     if not (hasattr(spark, "udf") and hasattr(spark, "sql")):  # classic and Connect are not kin
@@ -148,7 +165,8 @@ def register(spark: SparkSession, prototypes: Mapping[str, Sketch] | None = None
             )
         check_prototype(prototype, f"{function}: {name}")
         order = _order_of_arguments(prototype)
-        built = _built_by_position(prototype, order, f"{name}_agg")
+        number = number_of(prototype, "register", name)
+        built = _built_by_position(prototype, order, number, f"{name}_agg")
         spark.udf.register(f"{name}_agg", _aggregate(built, BinaryType()))
     for name, udf in {
         "recency_merge_agg": _aggregate(_merged("recency_merge_agg"), BinaryType()),
@@ -162,28 +180,42 @@ def register(spark: SparkSession, prototypes: Mapping[str, Sketch] | None = None
 # --- what runs on executors: lists and arrays in, lists out -------------------------------------
 
 
-def _built(prototype: Sketch, roles: tuple[str, ...], function: str) -> Callable[..., bytes | None]:
-    job = Job(prototype, roles, tuple(range(len(roles))))
+def _built(
+    prototype: Sketch, roles: tuple[str, ...], number: int, function: str
+) -> Callable[..., bytes | None]:
+    by_number = draws_coins(prototype) and "id" not in roles
+    job = Job(prototype, roles, tuple(range(len(roles))), number if by_number else None)
 
     def build(*columns: Any) -> bytes:
         if hasattr(_udfs, "arrow_udf"):  # pandas does not say
             for role, column in zip(roles, columns, strict=True):
                 check_type(role, from_arrow_type(column.type), role, prototype, function)
         with explained(function):
-            sketch = prototype.empty_like(stream=_next_stream())
+            order = _next_order()
             events, _ = job.events(columns)
+            first = first_stream(number, _contents(events)) if by_number else 0
+            sketch = prototype.empty_like(stream=first + order)
             sketch.update_many(**events)
-            sketch._finish(prototype)
+            if sketch.is_empty:
+                return prototype.to_bytes()
+            sketch._finish(job.numbered)
             return sketch.to_bytes()
         raise AssertionError
 
     return build
 
 
+def _contents(events: Mapping[str, Any]) -> bytes:
+    """All that coins are drawn for: a job in SQL is told by nothing else."""
+    columns = [each if isinstance(each, pa.Array) else pa.array(each) for each in events.values()]
+    batch: bytes = pa.record_batch(columns, list(events)).serialize().to_pybytes()
+    return batch
+
+
 _groups_of_task = (-1, 0)  # the attempt, and how many groups it has built
 
 
-def _next_stream() -> int:
+def _next_order() -> int:
     """Groups are built side by side, and may be merged later: each draws coins of its own.
 
     Spark hands a task its groups one after the other, always in the same order.
@@ -197,14 +229,14 @@ def _next_stream() -> int:
 
 
 def _built_by_position(
-    prototype: Sketch, order: Sequence[str], function: str
+    prototype: Sketch, order: Sequence[str], number: int, function: str
 ) -> Callable[..., bytes | None]:
     def build(*columns: Any) -> bytes | None:
         with explained(function):
             if len(columns) > len(order):
                 raise TypeError(f"it takes {', '.join(order)}, got {len(columns)} arguments")
         check_roles(prototype, dict.fromkeys(order[: len(columns)]), function)
-        return _built(prototype, tuple(order[: len(columns)]), function)(*columns)
+        return _built(prototype, tuple(order[: len(columns)]), number, function)(*columns)
 
     return build
 
@@ -381,6 +413,11 @@ def _check_question(
     if not fitting:
         other = "functions.frequent" if result is _one_answer else "functions.estimate"
         raise TypeError(f"{question} has another kind of answer: {other} may be what you want")
+    if all(_needs_function(each) for each in fitting):
+        raise TypeError(
+            f"{question} needs where=, a Python function, which a column cannot ask: read the "
+            "sketches with recency.loads"
+        )
     if not any(_takes(each, literals) for each in fitting):
         known = sorted(set().union(*map(_names, fitting)))
         wrong = [name for name in literals if name not in known] or list(literals)
@@ -406,6 +443,11 @@ def _gives(method: Signature, kind: Any) -> bool:
     return given is kind or given in (Parameter.empty, Any) or isinstance(given, str)
 
 
+def _needs_function(method: Signature) -> bool:
+    where = method.parameters.get("where")
+    return where is not None and where.default is Parameter.empty
+
+
 def _names(method: Signature) -> set[str]:
     return {
         name
@@ -421,7 +463,7 @@ def _takes(method: Signature, literals: Mapping[str, Any]) -> bool:
         if method.parameters[name].default is Parameter.empty
         and method.parameters[name].kind != Parameter.VAR_POSITIONAL
     }
-    return needed <= set(literals) <= _names(method)
+    return needed <= set(literals) <= _names(method) and not _needs_function(method)
 
 
 def _check_column(column: object, role: str, function: str) -> None:

@@ -8,11 +8,13 @@ from recency.core import validate
 from recency.sketch import Sketch, decode_many, merge_all
 from recency.spark.build import explained, partition_id
 from recency.spark.checks import check_prototype
+from recency.spark.job_number import draws_coins, first_stream, given_number, number_of
 
 S = TypeVar("S", bound=Sketch)
 
 _ROWS = 10_000
-Leaves = list[tuple[int, bytes]]  # partitions, or the first of several, and their sketches
+# Partitions, or the first of several; their sketches; whether ids made all coins.
+Leaves = list[tuple[int, bytes, bool]]
 
 
 def sketch_rdd(
@@ -20,6 +22,7 @@ def sketch_rdd(
     prototype: S,
     to_columns: Callable[[list[Any]], Mapping[str, Any]],
     depth: int = 2,
+    stream: int | str | None = None,
 ) -> S:
     """One sketch of all elements of an RDD, by ``mapPartitions`` and ``treeReduce``.
 
@@ -38,6 +41,10 @@ def sketch_rdd(
     depth
         Levels of the tree. Sketches whose merging costs accuracy are merged all at once, on the
         driver.
+    stream
+        Where events draw coins, a number or a name for this job, as in :func:`sketch_df`. By
+        default each RDD of each application has its own. If ``to_columns`` gives an ``id``, which
+        must be the event's, coins are drawn by that.
 
     Examples
     --------
@@ -51,33 +58,44 @@ def sketch_rdd(
     check_prototype(prototype, "sketch_rdd")
     with explained("sketch_rdd"):
         validate.integer(depth, "depth", 1, 6)
+        number = given_number(stream)
     if not callable(to_columns):
         raise TypeError(f"sketch_rdd: to_columns must be a function, got {to_columns!r}")
     if not hasattr(rdd, "treeReduce"):
         raise TypeError(f"sketch_rdd: rdd must be an RDD, got {type(rdd).__name__}")
     merges_exactly = prototype.merge_law == "exact"
+    if not draws_coins(prototype):
+        number = None
+    elif number is None:
+        number = number_of(prototype, "rdd", rdd.context.applicationId, str(rdd.id()))
+    first = 0 if number is None else first_stream(number)
 
     def build(rows: Iterable[Any]) -> Iterator[Leaves]:
         with explained("sketch_rdd"):
-            part = partition_id()
-            sketch = prototype.empty_like(merge_levels=1, stream=part)
+            part, has_ids = partition_id(), True
+            sketch = prototype.empty_like(merge_levels=1, stream=first + part)
             rows = iter(rows)
             size = None if prototype.needs_order else _ROWS
             while some := list(islice(rows, size)):
-                sketch.update_many(**to_columns(some))
-            yield [] if sketch.is_empty else [(part, sketch.to_bytes())]
+                columns = to_columns(some)
+                has_ids &= columns.get("id") is not None
+                sketch.update_many(**columns)
+            yield [] if sketch.is_empty else [(part, sketch.to_bytes(), has_ids)]
 
     def combine(a: Leaves, b: Leaves) -> Leaves:
         both = sorted(a + b)
         if merges_exactly and len(both) > 1:
-            sketches = decode_many([frame for _, frame in both], expected=type(prototype))
-            return [(both[0][0], merge_all(sketches).to_bytes())]
+            frames = [frame for _, frame, _ in both]
+            sketch = merge_all(decode_many(frames, expected=type(prototype)))
+            return [(both[0][0], sketch.to_bytes(), all(has_ids for *_, has_ids in both))]
         return both
 
     leaves = rdd.mapPartitions(build).treeReduce(combine, depth) if rdd.getNumPartitions() else []
     if not leaves:
         return prototype.copy()
-    sketches = decode_many([frame for _, frame in leaves], expected=type(prototype))
-    sketch: Any = merge_all(sketches)
-    sketch._finish(prototype)
+    sketch: Any = merge_all(decode_many([leaf[1] for leaf in leaves], expected=type(prototype)))
+    if number is None or all(has_ids for *_, has_ids in leaves):
+        sketch._finish(prototype)
+    else:
+        sketch._finish(prototype.empty_like(stream=number))
     return sketch  # type: ignore[no-any-return]

@@ -9,23 +9,24 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from recency.sketch import Sketch, decode_many, encode_many, foreign_classes, merge_all
-from recency.spark.build import Limits, Mapper, explained, key_rows, leaf_rows
+from recency.spark.build import Job, Limits, Mapper, explained, key_rows, leaf_rows
 from recency.spark.columns import chunks, number_rows, one_array
 
 _SKETCH = 256  # bytes of a frame that take as much memory as a sketch does besides its contents
 
 
 def merge_rows(
-    keys: int, prototypes: Sequence[Sketch], function: str, limits: Limits, last: bool = False
+    keys: int, jobs: Sequence[Job], function: str, limits: Limits, last: bool = False
 ) -> Mapper:
     """A mapper of rows (keys…, which, order, done, sketch), sorted, to one for each key and which.
 
     Each is one ``merge_all``, in the order of ``order``, and keeps that of its first row. Those
-    marked as done go through unread. The prototypes are those of the sketches, if they are known.
+    marked as done go through unread. The jobs are those of the sketches, if they are known.
 
     With ``last``, sketches are finished, and there is one row for each key: (keys…, sketch…), with
-    a sketch for each prototype, or one if they are not known.
+    a sketch for each job, or one if they are not known.
     """
+    numbered = [job.numbered for job in jobs]
 
     def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with explained(function):
@@ -54,28 +55,29 @@ def merge_rows(
         open_ = [i for i, start in enumerate(starts) if not is_done[start]]
         read = iter(decode_many(frame for i in open_ for frame in frames[starts[i] : ends[i]]))
         groups = [merge_all(islice(read, ends[i] - starts[i])) for i in open_]
-        if last and prototypes:
+        if last and jobs:
             which = columns[keys].to_numpy()
             for i, sketch in zip(open_, groups, strict=True):
-                sketch._finish(prototypes[which[starts[i]]])
+                sketch._finish(numbered[which[starts[i]]])
         for i, frame in zip(open_, encode_many(groups), strict=True):
             results[i] = frame
         columns = [one_array(column.take(starts)) for column in columns]
         yield wide(columns, results) if last else key_rows(columns, results)
 
     def wide(columns: list[Any], frames: list[bytes]) -> pa.RecordBatch:
-        """A row for each key, with its sketches side by side; empty ones where it has none."""
+        """A row for each key, with its sketches side by side; prototypes where it has no events."""
         which = columns[keys].to_numpy()
         numbers, firsts = number_rows(columns[:keys])
-        empty = [prototype.to_bytes() for prototype in prototypes] or [b""]
-        table = [[frame] * firsts.size for frame in empty]
+        empty = [sketch.to_bytes() for sketch in numbered]
+        table = [[job.prototype.to_bytes()] * firsts.size for job in jobs] or [[b""] * firsts.size]
         for i, frame in enumerate(frames):
-            table[which[i]][numbers[i]] = frame
+            if not jobs or frame != empty[which[i]]:
+                table[which[i]][numbers[i]] = frame
         arrays = [column.take(pa.array(firsts)) for column in columns[:keys]]
         arrays += [pa.array(each, pa.binary()) for each in table]
         return pa.RecordBatch.from_arrays(arrays, [str(i) for i in range(len(arrays))])
 
-    return _knowing([type(each) for each in prototypes], merge)
+    return _knowing([type(job.prototype) for job in jobs], merge)
 
 
 def _knowing(classes: Sequence[type[Sketch]], mapper: Mapper) -> Mapper:

@@ -1,0 +1,167 @@
+"""What tells a DataFrame from others: its plan, the files it reads, whose data it holds.
+
+The same for the same frame, whenever it is asked; for a frame that is made again in the same way
+from the same files, tables or frames; and, if it is made from files or tables alone, in another
+session. Data that are in no file (``createDataFrame``, an RDD, a checkpoint) are known by where the
+session holds them: two frames with equal rows are two. Nothing here runs a job.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+_ID = re.compile(r'"(?:id|cteId)":(\d+)(,"jvmId":"[^"]*")?')
+_PASSING = re.compile(  # counters, clocks and addresses, which are others in another session
+    r'(?<="createTime":)\d+|(?<="lastAccessTime":)-?\d+|(?<="value":"\[B@)[0-9a-f]+'
+    r'|(?<=NamedLambdaVariable","num-children":0,"name":")\w+'
+)
+_PASSING_IN_TEXT = re.compile(r"(\w_\d+)?#\d+L?|@[0-9a-f]+|(?<=CTERelationDef )\d+|(?<=Ref )\d+")
+_LOCAL_IN_TEXT = re.compile(r"(?:LocalRelation|LogicalRDD) .*")
+_TOLD = ("Range", "OneRowRelation", "CTERelationRef", "HiveTableRelation")  # all in the plan
+
+
+def frame_text(df: Any) -> list[str]:
+    """Texts of a frame; if it cannot be told, one that no other frame has."""
+    on_connect = type(df).__module__.startswith("pyspark.sql.connect")
+    try:
+        return list(_connect_texts(df) if on_connect else _classic_texts(df))
+    except Exception:  # of an unknown relation, or another version of Spark: that harms nobody
+        return [str(uuid4())]
+
+
+# --- classic: the analysed plan, in the JVM -----------------------------------------------------
+
+
+def _classic_texts(df: Any) -> Iterator[str]:
+    plan = df._jdf.queryExecution().analyzed()
+    # Strings in JSON are quoted, so that a literal '#12' is not taken for a counter. What JSON
+    # leaves out, such as the patterns of LIKE ANY, is in the text.
+    json = plan.toJSON()
+    yield _PASSING.sub("", _ID.sub(_renumbered(), json))
+    yield _PASSING_IN_TEXT.sub("#", plan.toString())
+    plans = [plan, *_listed(plan.subqueriesAll())]
+    for each in plans:
+        for leaf in _listed(each.collectLeaves()):
+            yield _leaf_text(df.sparkSession, leaf)
+    if "PythonUD" in json:
+        yield from _functions(df.sparkSession._jvm, plans)
+
+
+def _renumbered() -> Callable[[re.Match[str]], str]:
+    """Ids by the order in which they first occur."""
+    numbers: dict[tuple[str, bool], int] = {}
+
+    def renumber(found: re.Match[str]) -> str:
+        return str(numbers.setdefault((found[1], found[2] is None), len(numbers)))
+
+    return renumber
+
+
+def _leaf_text(spark: Any, leaf: Any) -> str:
+    kind = leaf.getClass().getSimpleName()
+    if kind in _TOLD:
+        return ""
+    holder = leaf
+    if kind == "LogicalRelation":
+        holder = leaf.relation()
+        if holder.getClass().getSimpleName() == "HadoopFsRelation":
+            return _files_text(holder.location())
+        if leaf.catalogTable().isDefined():
+            return ""  # the plan has its name
+    elif kind == "DataSourceV2Relation":
+        holder = leaf.table()
+        if leaf.identifier().isDefined():
+            return str(holder.name())
+        with suppress(Exception):  # not all have files
+            return _files_text(holder.fileIndex())
+    elif kind == "LocalRelation":
+        holder = leaf.data()
+    elif kind in ("LogicalRDD", "ExternalRDD"):
+        return f"{spark.sparkContext.applicationId} RDD {leaf.rdd().id()}"
+    address = spark._jvm.java.lang.System.identityHashCode(holder)
+    return f"{spark.sparkContext.applicationId} {kind} {address}"
+
+
+def _files_text(index: Any) -> str:
+    roots = index.rootPaths().mkString(",")
+    try:
+        return f"{roots} {index.allFiles().toSet().hashCode()} {index.sizeInBytes()}"
+    except Exception:  # one that is listed when it is read; some have a version
+        return f"{roots} {_PASSING_IN_TEXT.sub('', index.toString())}"
+
+
+def _functions(jvm: Any, plans: list[Any]) -> Iterator[str]:
+    """Hashes of Python functions as they travel: the plan has their names alone."""
+    pattern = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PYTHON_UDF()
+    waiting = [(plan, True) for plan in plans]
+    while waiting:
+        node, is_plan = waiting.pop()
+        if not node.containsPattern(pattern):
+            continue
+        waiting += [(child, is_plan) for child in _listed(node.children())]
+        if is_plan:
+            waiting += [(expression, False) for expression in _listed(node.expressions())]
+        elif node.getClass().getSimpleName() in ("PythonUDF", "PythonUDAF"):
+            yield str(node.func().command().hashCode())
+
+
+def _listed(sequence: Any) -> list[Any]:
+    return [sequence.apply(i) for i in range(sequence.size())]
+
+
+# --- Connect: the message that is sent, and what only the server knows --------------------------
+
+
+def _connect_texts(df: Any) -> Iterator[str]:
+    session = df.sparkSession
+    relation = type(df._plan.plan(session.client))()
+    relation.CopyFrom(df._plan.plan(session.client))
+    kinds, held = _normalise(relation)
+    yield relation.SerializeToString(deterministic=True).hex()
+    if held:
+        yield f"{session.session_id} {held}"
+    if kinds & {"named_table", "sql"}:  # the message has names of views, the server their plans
+        text = df._explain_string(mode="extended")
+        text = text.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized")[0]
+        yield _PASSING_IN_TEXT.sub("#", text)
+        if not held:  # then data have ids of a view, and not of this request
+            yield str(_LOCAL_IN_TEXT.findall(text))
+    if kinds & {"read", "sql"}:
+        with suppress(Exception):  # the paths that were given are in the message
+            yield str(sorted(df.inputFiles()))  # none once the frame is cached
+
+
+def _normalise(relation: Any) -> tuple[set[str], list[int]]:
+    """Take out of a message what differs from call to call.
+
+    Returns the kinds of its relations, and the ids of those that hold data.
+    """
+    numbers: dict[int | str, int] = {}
+    kinds, held = set(), []
+    waiting = [relation]
+    while waiting:
+        message = waiting.pop()
+        kind = message.DESCRIPTOR.name
+        if kind == "Relation":
+            which = message.WhichOneof("rel_type") or ""
+            kinds.add(which)
+            plan_id = message.common.plan_id
+            if which.endswith("local_relation"):
+                held.append(plan_id)
+            message.ClearField("common")
+            message.common.plan_id = numbers.setdefault(plan_id, len(numbers))
+        elif kind == "NamedTable":
+            kinds.add("named_table")
+        elif kind == "Expression":
+            message.ClearField("common")  # the line of the program that it comes from
+        elif kind == "UnresolvedNamedLambdaVariable":
+            names = [str(numbers.setdefault(n, len(numbers))) for n in message.name_parts]
+            message.name_parts[:] = names
+        for field, value in message.ListFields():
+            if field.name == "plan_id" and kind != "RelationCommon":  # of a column's frame
+                message.plan_id = numbers.setdefault(value, len(numbers))
+            if field.message_type is not None and not field.message_type.GetOptions().map_entry:
+                waiting += [value] if hasattr(value, "DESCRIPTOR") else value
+    return kinds, held
