@@ -104,9 +104,9 @@ def errors(stream):
 def papers_capacity(name, error):
     """Entries per level, or in all samples of one level, that the papers' constants come to.
 
-    Gibbons & Tirthapura 2004, §3.2 and Lemma 3: ⌈(1/ε + 1)/2⌉ positions (sums: ⌈1/ε⌉ + 1); 36/ε² in each of O(log 1/δ)
-    instances, whose median fails with δ if each fails with 1/3. Xu et al. 2008, §2.2, §3: 12
-    ln(8/δ)/ε² and 96 ln(8/δ)/ε².
+    Gibbons & Tirthapura 2004, §3.2 and Lemma 3: ⌈(1/ε + 1)/2⌉ positions for counting; 36/ε² in
+    each of O(log 1/δ) instances, whose median fails with δ if each fails with 1/3. Xu et al. 2008,
+    §2.2, §3: 12 ln(8/δ)/ε² and 96 ln(8/δ)/ε².
     """
     match name:
         case "DeterministicWave":
@@ -136,10 +136,8 @@ def space_against_error(stream):
     for error in ERRORS:
         for name, wave in waves(error).items():
             fed(name, wave, stream)
-            if name == "DeterministicWave":
-                ours = WAVE.tightness(error)
-            else:
-                ours = wave.config.capacity
+            is_deterministic = name == "DeterministicWave"
+            ours = WAVE.tightness(error) if is_deterministic else wave.config.capacity
             theirs = papers_capacity(name, error)
             rows.append((name, error, wave.nbytes, ours, theirs, theirs / ours))
     columns = ["wave", "ε", "bytes", "per level, ours", "per level, papers", "ratio"]

@@ -314,6 +314,7 @@ def _randomized_cases():
 
     common = {
         "questions": _window_questions(60),
+        "more_questions": [lambda wave: wave.query(1)],
         "exact": distinct,
         "bad_updates": bad,
         "ignores_duplicates": True,
@@ -445,6 +446,12 @@ def _quantile_case(ids):
         [*_BAD_NUMBERS, 10**400],
         ids,
         needs_data=True,
+        more_questions=[
+            lambda wave: wave.quantiles([0, 0.2, 0.99, 1]),
+            lambda wave: wave.rank(3),
+            lambda wave: wave.count(),
+            lambda wave: wave.count(1),
+        ],
     )
 
 
@@ -476,6 +483,7 @@ def _nth_recent_case():
         in_order=True,
         certain=True,
         needs_data=True,
+        more_questions=[lambda wave: wave.query(2), lambda wave: wave.query(2**62)],
         exceptions={
             "shifting_all_times_shifts_nothing_else": "remembered ticks are ticks of the clock"
         },
@@ -552,6 +560,12 @@ def _ecm_cases():
         *_with({"item": 1}, [row for row in _BAD_SAMPLE_TIMES if row[1]["at"] != [1, 2**63]]),
         ("update", {"item": 1}, TypeError),
     ]
+    everything = [
+        lambda cells: cells.total(),
+        lambda cells: cells.total(1),
+        lambda cells: cells.self_join(),
+        lambda cells: cells.query_many([0, 1, "a", b"a"], 3),
+    ]
     no_id = [("update", {"item": 1, "at": 10**6, "id": 5}, TypeError)]
     overflow = [("update_many", {"item": 1, "at": 10**6, "weight": [2**62, 2**62]}, ValueError)]
     for counter, other in (("eh", "dw"), ("dw", "eh")):
@@ -569,6 +583,7 @@ def _ecm_cases():
             varied=_varied(make, **fields, counter=other, by="count", late="clamp"),
             fixed={"cell_capacity": "deterministic counters have none"},
             bad_updates=[*bad, *no_id, *overflow],
+            more_questions=everything,
             most_bytes=4_000,
             in_order=True,
             needs={"item": 1},
@@ -635,6 +650,7 @@ def _ecm_cases():
                 ("update", {"item": 1, "at": 1, "id": 1.5}, TypeError),
                 ("update_many", {"item": [1, 2], "at": 1, "id": [1]}, ValueError),
             ],
+            more_questions=everything,
             most_bytes=8_000,
             needs={"item": 1},
             examples=25,
@@ -766,6 +782,15 @@ def _dyadic_cases():
                 ("update_many", {"item": [1, 2, 3], "at": [10**6] * 2}, ValueError),
                 ("update", {"item": 1}, TypeError),
             ],
+            more_questions=[
+                lambda cells: cells.total(),
+                lambda cells: cells.heavy_hitters(0.2),
+                *(
+                    [lambda cells: cells.range_count(1, 40), lambda cells: cells.quantile(0.5)]
+                    if items is numbers
+                    else []
+                ),
+            ],
             most_bytes=6_000 if name == "rw" else 4_000,
             in_order=name != "rw",
             needs={"item": 1},
@@ -877,6 +902,14 @@ def _decayed_cases():
                 id=np.arange,
             ),
             bad_updates=[*bad, *bad_ranges] if has_ranges else bad,
+            more_questions=[
+                lambda sample: sample.count(),
+                lambda sample: sample.mean(),
+                lambda sample: sample.quantile(0.9),
+                lambda sample: sample.rank(3),
+                lambda sample: sample.correlated_sum(2),
+                lambda sample: sample.frequent_items(0.2),
+            ],
             ignores_duplicates=True,
             examples=30,
             exceptions={
@@ -1030,6 +1063,13 @@ def _correlated_cases():
             ),
             varied=_varied(make, **varied, max_value=1001, capacity=9, seed=1, unit="s"),
             bad_updates=bad,
+            more_questions=[
+                lambda histogram: histogram.count(),
+                lambda histogram: histogram.range_sum(1, 50),
+                lambda histogram: histogram.quantile(0.9),
+                lambda histogram: histogram.relative_frequency(3),
+                lambda histogram: histogram.heavy_hitters(0.2),
+            ],
             most_bytes=12_000,
             examples=40,
             exceptions=exceptions,

@@ -74,6 +74,8 @@ class SketchCase:
     """Arguments that ``query`` cannot do without."""
     needs_data: bool = False
     """Whether ``query`` is a ``ValueError`` where there is nothing to answer from."""
+    more_questions: Sequence[Callable[[Any], Any]] = field(default=(), kw_only=True)
+    """What else may be asked of any sketch of the class: an answer, or a ``NoAnswerError``."""
     time: str | None = "at"
     """The parameter that holds the time, if there is one."""
     examples: int = 60
@@ -508,6 +510,7 @@ def mutated_bytes_are_refused_or_harmless(case: SketchCase) -> None:
         sketch.update_many(**case.stream(size))
     if "merging_commutes" not in case.exceptions:
         sketches.append(merge_all([sketches[1], sketches[2], sketches[3]]))
+    sketches += _at_the_ends_of_time(case)
     frames = encode_many(sketches)
     for trial in range(case.mutations):
         frame = bytearray(rng.choice(frames))
@@ -522,12 +525,42 @@ def mutated_bytes_are_refused_or_harmless(case: SketchCase) -> None:
         assert sketch.to_bytes() == frame
         if type(sketch) is not type(case.make()):
             continue  # another kind, by its family; its own case looks at that
-        try:
-            answer = sketch.query(**case.needs)
-            assert answer.lower <= answer.value <= answer.upper
-        except NoAnswerError as error:
-            assert case.needs_data or "share a coin" in str(error)
+        if not trial % 16:
+            assert repr(sketch)
+        _answers_everything(case, sketch)
         _go_on(case, sketch)
+
+
+def _at_the_ends_of_time(case: SketchCase) -> list[Sketch]:
+    """Sketches of events at the first and the last times there are."""
+    sketches: list[Sketch] = []
+    if case.time is None or getattr(case.make().config, "unit", None) is not None:
+        return sketches
+    for end in (-(2**63) + 1, 2**63 - 1):
+        columns = case.stream(40)
+        times = np.asarray(columns[case.time])
+        columns[case.time] = end + (times - times.min() if end < 0 else times - times.max())
+        sketches.append(case.make())
+        sketches[-1].update_many(**columns)
+    return sketches
+
+
+def _answers_everything(case: SketchCase, sketch: Sketch) -> None:
+    """Intervals that hold their values, or a reason why there is no answer."""
+    questions = [lambda asked: asked.query(**case.needs), *case.more_questions]
+    for ask in questions:
+        try:
+            answer = ask(sketch)
+        except NoAnswerError as error:
+            assert len(str(error)) > 10, error
+            continue
+        except ValueError:
+            # Under other settings these questions may not be valid.
+            assert sketch.config != case.make().config
+            continue
+        for each in [pair[1] for pair in answer] if isinstance(answer, list) else [answer]:
+            assert np.all(each.lower <= each.value), (answer, sketch)
+            assert np.all(each.value <= each.upper), (answer, sketch)
 
 
 def _go_on(case: SketchCase, sketch: Sketch) -> None:

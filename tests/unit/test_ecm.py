@@ -4,7 +4,14 @@ from dataclasses import astuple, fields
 import numpy as np
 import pytest
 
-from recency import CorruptSketchError, EcmSketch, Estimate, IncompatibleSketchError, merge_all
+from recency import (
+    CorruptSketchError,
+    EcmSketch,
+    Estimate,
+    IncompatibleSketchError,
+    loads,
+    merge_all,
+)
 from recency.core import codec
 from recency.core.hashing import hash_integers
 
@@ -227,3 +234,22 @@ def test_bytes_without_a_geometry_are_refused_at_once():
             frame = codec.encode_many(EcmSketch.family, config, writer)[0]
             with pytest.raises(CorruptSketchError, match=f"no {name}"):
                 EcmSketch.from_bytes(frame)
+
+
+@pytest.mark.parametrize("counter", ["eh", "dw"])
+def test_merging_totals_that_do_not_fit_int64_in_all_rows_together(counter):
+    """Each row counts all events: their sum may be beyond int64 where the total is not."""
+    rng = np.random.default_rng(3)
+    for seed in range(12):
+        parts, recent = [], 0
+        for part in range(40):
+            sketch = EcmSketch(relative_error=0.3, depth=2, counter=counter, seed=seed)
+            weights = rng.integers(0, 10**15, 300)
+            at = np.arange(300) * 40 + part
+            sketch.update_many(rng.integers(0, 1000, 300), at=at, weight=weights)
+            parts.append(sketch)
+            recent += int(weights[200:].sum())
+        merged = merge_all(parts)
+        answer = merged.total(4000)
+        assert answer.lower <= recent <= answer.upper
+        assert loads(merged.to_bytes()) == merged

@@ -412,3 +412,41 @@ def test_positions_before_the_first_are_corrupt():
         frame = sketch.to_bytes()
         with pytest.raises(CorruptSketchError, match="positions out of range"):
             loads(frame)
+
+
+@pytest.mark.parametrize("cls", [ExponentialHistogram, DeterministicWave])
+@pytest.mark.parametrize("error", [0.01, 0.1, 0.5])
+@pytest.mark.parametrize("window", [None, 10, 1000])
+def test_a_total_at_the_end_of_int64(cls, error, window):
+    size = 1000
+    sketch = cls(window, error)
+    sketch.update_many([2**63 - size] + [1] * (size - 1), at=range(size))
+    for width in (1, 2, 7, 10, 500, 999):
+        if window is None or width <= window:
+            answer = sketch.query(width)
+            assert answer.lower <= width <= answer.upper
+            assert abs(answer.value - width) <= error * width
+    assert loads(sketch.to_bytes()) == sketch
+    with pytest.raises(ValueError, match="total must stay within int64"):
+        sketch.update(1, at=size)
+
+
+@pytest.mark.parametrize("cls", [ExponentialHistogram, DeterministicWave])
+@pytest.mark.parametrize(
+    "times", [(-(2**63) + 1, 2**63 - 1), (-(2**63) + 109, 2**62 + 3, 2**63 - 1)]
+)
+def test_times_half_the_range_apart_are_written_and_read(cls, times):
+    sketch = cls(relative_error=0.5)
+    sketch.update_many([1000] * len(times), at=times)
+    assert loads(sketch.to_bytes()) == sketch
+    assert float(sketch.query(2**63 - 1)) == 1000 * sum(time > 0 for time in times)
+
+
+@pytest.mark.parametrize("cls", [ExponentialHistogram, DeterministicWave])
+def test_a_count_of_late_events_does_not_wrap(cls):
+    sketch = cls(late="clamp")
+    sketch.update(at=10)
+    sketch._late_count = 2**63 - 1
+    sketch.update(at=3)
+    assert sketch.late_count == 2**63 - 1
+    assert loads(sketch.to_bytes()).late_count == 2**63 - 1
