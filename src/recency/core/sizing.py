@@ -43,6 +43,8 @@ _LARGE_SHAPE = 1e6
 _NEGLIGIBLE = 1e-290
 _NEVER = 1e-18
 _LEAST_Z = 0.674  # where doubts exceed a half, two levels share them: neither has less than this
+_LOOKED_UP = 4096
+_PRECISION = 1e-5  # of errors that are found by halving
 _lgamma = np.frompyfunc(math.lgamma, 1, 1)
 
 
@@ -117,14 +119,18 @@ def kept_relative_error(
         relative_error,
         doubt,
         lambda error, doubt: capacity_for_count(error, doubt, nested),
-        lambda capacity, error: _count_failure(capacity, error, nested),
+        lambda capacity, error, jumps: _count_failure(capacity, error, nested, jumps),
     )
 
 
 @lru_cache(maxsize=256)
 def kept_rank_error(capacity: int, rank_error: float, doubt: float) -> float:
     """The same for ranks, of which none is off by more than 1."""
-    return min(_kept(capacity, rank_error, doubt, capacity_for_ranks, _rank_failure), 1.0)
+
+    def failure(capacity: int, error: float, jumps: bool) -> float:
+        return _rank_failure(capacity, error)
+
+    return min(_kept(capacity, rank_error, doubt, capacity_for_ranks, failure), 1.0)
 
 
 def _kept(
@@ -132,13 +138,15 @@ def _kept(
     error: float,
     doubt: float,
     capacity_for: Callable[[float, float], int],
-    failure: Callable[[int, float], float],
+    failure: Callable[[int, float, bool], float],
 ) -> float:
     with suppress(ValueError):
         if capacity == capacity_for(error, doubt):
             return error
     reference = min(capacity, _LARGE)
-    kept = _smallest_error(lambda e: failure(reference, e) <= doubt)
+    # Without the jumps it is quick, and an error that is a little too small.
+    low = _smallest_error(lambda e: failure(reference, e, False) <= doubt)
+    kept = _smallest_error(lambda e: failure(reference, e, True) <= doubt, low * (1 - _PRECISION))
     return kept * math.sqrt(reference / capacity)
 
 
@@ -245,8 +253,7 @@ def poisson_at_most(k: FloatArray, mean: FloatArray) -> FloatArray:
         nodes, weights = _gauss()
         step = 0.5 * end * (nodes[:, None] + 1)
         fallen = np.exp(k * np.log1p(side * step / mean) - side * step)
-        factorial: FloatArray = np.asarray(_lgamma(k + 1), dtype=np.float64)
-        log_first = k * np.log(mean) - mean - factorial
+        log_first = k * np.log(mean) - mean - _log_factorials(k)
         tail: FloatArray = np.exp(log_first) * 0.5 * end * (weights[:, None] * fallen).sum(axis=0)
     return np.where(none, 0.0, np.clip(np.where(below, tail, 1 - tail), 0.0, 1.0))
 
@@ -264,6 +271,18 @@ def _where_negligible(k: FloatArray, mean: FloatArray, side: FloatArray) -> Floa
         slope = side * (1 - k / (mean + side * end))
         end = np.where(rest > 0, end - rest / np.maximum(slope, 1e-300), end)
     return np.where((side < 0) & (end >= mean * (1 - 2e-12)), mean, end)
+
+
+def _log_factorials(k: FloatArray) -> FloatArray:
+    """Logarithms of k! for whole numbers; looked up where they are small, for these are many."""
+    if k.size and k.max() < _LOOKED_UP:
+        return _small_log_factorials()[k.astype(np.int64)]
+    return np.asarray(_lgamma(k + 1), dtype=np.float64)
+
+
+@lru_cache(maxsize=1)
+def _small_log_factorials() -> FloatArray:
+    return np.asarray(_lgamma(np.arange(1.0, _LOOKED_UP + 1)), dtype=np.float64)
 
 
 @lru_cache(maxsize=1)
@@ -297,8 +316,8 @@ def _overflows(capacity: int, nested: bool, few_for: float | None) -> tuple[Floa
     return means, likely.reshape(means.shape)
 
 
-def _count_failure(capacity: int, error: float, nested: bool = False) -> float:
-    is_small = error < 1 and capacity / (1 + nested) <= _FEW
+def _count_failure(capacity: int, error: float, nested: bool = False, jumps: bool = True) -> float:
+    is_small = jumps and error < 1 and capacity / (1 + nested) <= _FEW
     means, likely = _overflows(capacity, nested, error if is_small else None)
     failure = np.zeros_like(means)
     matters = likely > _NEVER
@@ -330,11 +349,16 @@ def _smallest(enough: Callable[[int], bool], guess: float) -> int:
     return high
 
 
-def _smallest_error(enough: Callable[[float], bool]) -> float:
-    low, high = 0.0, 1.0
-    if not enough(high):
-        return math.inf  # nothing is promised
-    while high - low > 1e-7 * high:
+def _smallest_error(enough: Callable[[float], bool], low: float = 0.0) -> float:
+    """The smallest error that is enough, up to 1, from ``low`` on; infinite if none is."""
+    step = max(low / 64, _PRECISION)
+    high = min(low + step, 1.0) if low else 1.0
+    while not enough(high):
+        if high >= 1:
+            return math.inf  # nothing is promised
+        low, step = high, 4 * step
+        high = min(high + step, 1.0)
+    while high - low > _PRECISION * high:
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
