@@ -31,9 +31,9 @@ from recency.core.arrays import BoolArray, FloatArray, Int64Array, run_lengths, 
 _SURELY = 4.75  # standard deviations: once in a million by chance
 SHARED = (
     "the sample contradicts itself: more than {} events are at level {}, and only {} above it, "
-    "where about as many belong. Events with equal id, time and value share a coin, and so do those "
-    "of merged sketches that had one stream number: give ids that tell events apart, or none, and "
-    "different stream numbers"
+    "where about as many belong. Events with equal id, time and value share a coin, and so do "
+    "those of merged sketches that had one stream number: give ids that tell events apart, or "
+    "none, and different stream numbers"
 )
 _LEAST_Z = 0.01  # the ratio of both quantiles hardly changes below
 _ODD = np.uint64(0x9E3779B97F4A7C15)
