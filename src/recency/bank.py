@@ -9,6 +9,7 @@ import numpy as np
 from recency.column import is_one_for_all
 from recency.core import validate
 from recency.core.arrays import Int64Array
+from recency.core.rank_log import MOST_LEVELS
 from recency.keys import canonical, distinct
 from recency.sketch import Sketch, decode_many
 
@@ -42,7 +43,7 @@ class Bank(Generic[S]):
             raise TypeError(f"prototype must be a sketch, got {type(prototype).__name__}")
         if not prototype.is_empty:
             raise ValueError("prototype must be empty")
-        validate.integer(merge_levels, "merge_levels", 0)
+        validate.integer(merge_levels, "merge_levels", 0, MOST_LEVELS)
         validate.integer(stream, "stream", 0)
         self.prototype = prototype
         self._column = prototype._column(merge_levels, stream)

@@ -19,7 +19,7 @@ from recency.core.codec import RecordReader, RecordWriter, corrupt
 from recency.core.counter_states import CounterStates
 from recency.core.hashing import chained, check_one, hash_events, hash_items, is_one
 from recency.core.level_sample import LevelSample
-from recency.core.rank_log import EXPONENTIAL, WAVE, RankLog, Rule, tightness_for_tree
+from recency.core.rank_log import EXPONENTIAL, MOST_LEVELS, WAVE, RankLog, Rule, tightness_for_tree
 from recency.core.sample_states import NumberCodec, SampleStates
 from recency.core.sizing import kept_relative_error
 from recency.ecm_cells import Counts, LogCells, SampleCells
@@ -365,7 +365,7 @@ class CellSketch(OrderedSketch):
 
     def empty_like(self, merge_levels: int = 0, stream: int | None = None) -> Self:
         """A new sketch of the same configuration, tight enough for so many levels of merging."""
-        levels = validate.integer(merge_levels, "merge_levels", 0)
+        levels = validate.integer(merge_levels, "merge_levels", 0, MOST_LEVELS)
         empty = super().empty_like()
         if levels and not self._is_sampled:
             rule = RULES[self.config.counter]
@@ -418,13 +418,20 @@ class CellSketch(OrderedSketch):
             merged._tightness = max(tightness, default=None)
         return merged
 
+    @property
+    def _has_drawn_coins(self) -> bool:
+        """Whether coins came from the stream: none from ids."""
+        return self._is_sampled and not self._by_id and not self.is_empty
+
     def _kept_times(self) -> Int64Array:
         assert isinstance(self._cells, SampleCells)
         return self._cells.sample.times
 
     def _finish(self, prototype: Self) -> None:
         self._settle()
-        self._stream, self._tightness = prototype._stream, None
+        self._tightness = None
+        if not self._has_drawn_coins:
+            self._stream = prototype._stream
         if isinstance(self._cells, LogCells):
             self._cells = self._cells.loosened(self.config.cell_error, self._edge())
 
@@ -542,9 +549,9 @@ class CellSketch(OrderedSketch):
             corrupt(cls.__name__, "a weight at a level that is not its own")
         index, totals = states.extra[1:]
         present = np.bincount(states.sample.keys // (size + 1), weights, reader.size)
-        if (totals[~states.seen] > 0).any() or (
-            present > totals * (prototype._row_count + 1.0)
-        ).any():
+        # Sums of floats: a little room, for they are rounded.
+        most = totals * (prototype._row_count + 1.0) * (1 + 1e-9)
+        if (totals[~states.seen] > 0).any() or (present > most).any():
             corrupt(cls.__name__, "more was sampled than was seen")
         if ((totals > 0) & (index < 1)).any() or (index[~states.seen] > 0).any():
             corrupt(cls.__name__, "events that were not seen, or none that were")

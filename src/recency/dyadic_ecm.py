@@ -328,6 +328,12 @@ class DyadicEcm(CellSketch):
 
     # --- merge and bytes: the names go along ---
 
+    @property
+    def _has_drawn_coins(self) -> bool:
+        names = self._names
+        by_names = names is not None and not names.is_empty and not names._by_id
+        return super()._has_drawn_coins or by_names
+
     def _set_stream(self, stream: int) -> None:
         self._stream = stream
         if self._names is not None:
@@ -356,7 +362,7 @@ class DyadicEcm(CellSketch):
 
     def _finish(self, prototype: Self) -> None:
         super()._finish(prototype)
-        self._set_stream(prototype._stream)
+        self._set_stream(self._stream)
 
     @classmethod
     def _always_written(cls, settings: dict[str, Any]) -> Sequence[str]:

@@ -72,8 +72,8 @@ class Estimate:
             return NotImplemented
         return Estimate(
             _combined(operator.add, self.value, other.value),
-            _combined(operator.add, self.lower, other.lower, unknown=-np.inf),
-            _combined(operator.add, self.upper, other.upper, unknown=np.inf),
+            _bound_of_sum(self.lower, other.lower, -np.inf),
+            _bound_of_sum(self.upper, other.upper, np.inf),
             _joint_confidence(self, other),
         )
 
@@ -83,6 +83,7 @@ class Estimate:
         """Scaled by a number ≥ 0."""
         if not _is_number(factor):
             return NotImplemented
+        _check_float(factor)
         if not factor >= 0:  # type: ignore[operator]
             raise ValueError(f"factor must be at least 0, got {factor}")
         value, lower, upper = (
@@ -119,9 +120,19 @@ def _as_estimate(other: object) -> Estimate | None:
         return other
     if not _is_number(other):
         return None
+    _check_float(other)
     if other != other:
         raise ValueError("an Estimate cannot be combined with NaN")
     return Estimate(other, other, other)
+
+
+def _check_float(number: Any) -> None:
+    try:
+        float(number)
+    except OverflowError:
+        raise ValueError(
+            "an Estimate can be combined with numbers within float64, got a larger integer"
+        ) from None
 
 
 def _is_number(value: object) -> bool:
@@ -135,6 +146,17 @@ def _combined(operation: Callable[[Any, Any], Any], a: Any, b: Any, unknown: Any
         result = operation(a, b)
     has_none = np.isnan(result) & ~np.isnan(a) & ~np.isnan(b)
     return _plain(np.where(has_none, unknown, result))
+
+
+def _bound_of_sum(a: Any, b: Any, outward: float) -> Any:
+    """The sum of two bounds, one float further out where rounding moved it inward."""
+    total = np.asarray(_combined(operator.add, a, b, unknown=outward))
+    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        part = total - a
+        lost = (a - (total - part)) + (b - part)  # exactly (Knuth, TwoSum)
+    inward = (lost > 0 if outward > 0 else lost < 0) & np.isfinite(total)
+    return _plain(np.where(inward, np.nextafter(total, outward), total))
 
 
 def _plain(numbers: Any) -> Any:

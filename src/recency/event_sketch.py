@@ -62,7 +62,8 @@ class DrawsCoins(SampleSketch):
         return empty
 
     def _finish(self, prototype: Self) -> None:
-        self._stream = prototype._stream
+        if self._by_id or self.is_empty:  # else it is the stream that its coins came from
+            self._stream = prototype._stream
 
     def _extra(self) -> tuple[int, ...]:
         return self._stream, self._index
@@ -203,9 +204,11 @@ class EventSketch(DrawsCoins):
     def _extra_of_column(self, first: int, size: int) -> list[Int64Array]:
         return [np.arange(first, first + size), np.zeros(size, dtype=np.int64)]
 
-    def _finished_extra(self, extra: Sequence[Int64Array]) -> list[Int64Array]:
+    def _finished_extra(
+        self, extra: Sequence[Int64Array], drew_coins: BoolArray
+    ) -> Sequence[Int64Array]:
         stream, index = extra
-        return [np.full_like(stream, self._stream), index]
+        return [np.where(drew_coins, stream, self._stream), index]
 
     def _counts(self, values: FloatArray) -> NDArray[np.bool_] | None:
         """Which values can ever contribute; None if all do."""

@@ -117,7 +117,10 @@ class SampleColumn:
     def frames(self, finished: bool) -> list[bytes]:
         """``to_bytes`` of all."""
         self.settle()
-        extra = self._prototype._finished_extra(self._extra) if finished else self._extra
+        extra = self._extra
+        if finished:
+            drew_coins = self._seen & ~self._by_id
+            extra = list(self._prototype._finished_extra(self._extra, drew_coins))
         latest = np.where(self._seen, self._latest, 0)
         states = SampleStates(self._sample, self._seen, latest, tuple(extra), self._by_id)
         writer = RecordWriter(len(self))

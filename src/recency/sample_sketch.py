@@ -20,7 +20,7 @@ from recency.sample_column import SampleColumn
 from recency.windowed import WindowedSketch
 
 _ROWS = 4096  # single updates that wait as they came
-_MOVED = ("_latest", "_least", "_largest", "_index", "_by_id")  # by an update, at once
+_MOVED = ("_latest", "_least", "_largest", "_index", "_by_id", "_settled")  # by an update, at once
 _ABSORB = 1 << 14  # survivors collected, at least, before the sample takes them in
 
 
@@ -127,7 +127,9 @@ class SampleSketch(WindowedSketch):
         """The further numbers of ``size`` empty sketches, of streams from ``first`` on."""
         return []
 
-    def _finished_extra(self, extra: Sequence[Int64Array]) -> Sequence[Int64Array]:
+    def _finished_extra(
+        self, extra: Sequence[Int64Array], drew_coins: BoolArray
+    ) -> Sequence[Int64Array]:
         """The further numbers as :meth:`_finish` leaves them."""
         return extra
 

@@ -262,11 +262,15 @@ class WeightBasedMergingHistogram(DrawsCoins):
         self._add(columns, newest, size)
 
     def _buffer_rows(self) -> None:
-        rows, self._rows = self._rows, []
-        for has_id, run in groupby(rows, key=lambda row: row[3] is not None):
+        while self._rows:  # given up run by run, when they are buffered: a decay may raise
+            has_id, run = next(groupby(self._rows, key=lambda row: row[3] is not None))
             values, weights, ticks, ids = zip(*run, strict=True)
             hashes = hash_items(list(ids), self.config.seed, "id") if has_id else None
-            self._buffer(np.array(values) + 0.0, np.array(weights) + 0.0, np.array(ticks), hashes)
+            with self._unchanged_if_refused():
+                self._buffer(
+                    np.array(values) + 0.0, np.array(weights) + 0.0, np.array(ticks), hashes
+                )
+            self._rows = self._rows[len(values) :]
 
     def _check_room(self, ticks: Int64Array, weights: FloatArray) -> None:
         """Refuse elements with which there would be more to keep than there is room for."""

@@ -233,7 +233,8 @@ def share(part: Triple, rest: Triple) -> Triple:
             low, high = (q, high) if (1 - q) * part[0] - q * rest[0] > spread else (low, q)
         return low
 
-    return value, least(part, rest), 1 - least(rest, part)
+    lower, upper = least(part, rest), 1 - least(rest, part)
+    return value, min(lower, value), max(upper, value)
 
 
 def by_time(sample: LevelSample, sampler: Sampler, decay: DecayFunction, now: int) -> Weighed:

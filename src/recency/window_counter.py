@@ -23,6 +23,7 @@ from recency.core.arrays import (
 from recency.core.codec import RecordReader, RecordWriter
 from recency.core.counter_states import CounterStates, read_states, write_states
 from recency.core.rank_log import (
+    MOST_LEVELS,
     RankLog,
     Rule,
     before_merging,
@@ -162,7 +163,7 @@ class WindowCounter(OrderedSketch):
         After h levels of merging the error is (1 + ε')ʰ⁺¹ − 1 where ε' is that of the leaves, so
         leaves for ``merge_levels`` = h are kept with ε' = (1 + ε)^(1/(h + 1)) − 1.
         """
-        levels = validate.integer(merge_levels, "merge_levels", 0)
+        levels = validate.integer(merge_levels, "merge_levels", 0, MOST_LEVELS)
         empty = super().empty_like()
         if levels:
             empty._start(tightness_for_tree(self.rule, self.config.relative_error, levels))

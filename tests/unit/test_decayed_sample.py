@@ -662,3 +662,48 @@ def test_an_update_that_a_decay_refuses_moves_nothing():
         assert sketch.latest == before[1]
         broken = False
         assert (sketch.query(), sketch.latest, vars(sketch)["_least"]) == before
+
+
+def test_rows_that_wait_outlast_a_decay_that_raises_once():
+    broken = False
+
+    def fn(age):
+        if broken:
+            raise RuntimeError("not now")
+        return 1 / (1 + age)
+
+    sketch = WeightBasedMergingHistogram(Custom(fn, kinds={"converging"}), capacity=10**6)
+    sketch.update_many(1, at=np.zeros(262_143, dtype=int))
+    for _ in range(2):
+        sketch.update(5.0, at=10**6, weight=1000.0)
+    broken = True
+    with pytest.raises(RuntimeError):
+        sketch.query()
+    broken = False
+    assert float(sketch.query(5)) == 2000
+
+
+def test_a_refused_first_update_leaves_an_empty_sketch():
+    broken = True
+
+    def fn(age):
+        if broken and age.size < 2000:  # it was checked at more ages
+            raise RuntimeError("not now")
+        return 1 / (1 + age)
+
+    sketch = DecayedSample(decay=Custom(fn))
+    rows = np.arange(300_000)
+    with pytest.raises(RuntimeError):
+        sketch.update_many(rows * 1.0, at=rows, id=rows)
+    assert sketch.is_empty
+    assert sketch == sketch.copy()
+    assert "empty" in repr(sketch)
+
+
+def test_shares_lie_within_their_own_interval():
+    weights = np.concatenate([np.ones(100), [8.702492039700847e19, 286817209087.55536]])
+    values = np.append(np.ones(101), 0.0)
+    sketch = DecayedSample(0.3, capacity=20)
+    sketch.update_many(values, at=0, weight=weights, id=np.arange(102))
+    answer = sketch.selectivity(lambda values, _: values == 1)
+    assert answer.lower <= answer.value <= answer.upper

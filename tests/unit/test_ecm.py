@@ -253,3 +253,11 @@ def test_merging_totals_that_do_not_fit_int64_in_all_rows_together(counter):
         answer = merged.total(4000)
         assert answer.lower <= recent <= answer.upper
         assert loads(merged.to_bytes()) == merged
+
+
+def test_bytes_of_sampled_cells_with_weights_near_two_to_the_53_are_read():
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        sketch = EcmSketch(counter="rw", relative_error=0.3)
+        sketch.update_many([0, 1, 2], at=0, weight=rng.integers(2**52, 2**53, 3))
+        assert loads(sketch.to_bytes()) == sketch

@@ -195,3 +195,17 @@ def test_a_value_that_is_not_a_number_stays_so():
         assert math.isnan(answer.value)
         assert not math.isnan(answer.lower)
         assert not math.isnan(answer.upper)
+
+
+def test_certain_bounds_stay_certain_when_sums_are_rounded():
+    large, one = Estimate(2.0**53, 2.0**53, 2.0**53), Estimate(1.0, 1.0, 1.0)
+    total = large + one
+    assert int(total.lower) <= 2**53 + 1 <= int(total.upper)
+    many = Estimate(np.full(2, 2.0**53), np.full(2, 2.0**53), np.full(2, 2.0**53)) + one
+    assert (many.upper >= 2.0**53 + 2).all()
+
+
+def test_integers_beyond_floats_are_refused():
+    for combine in (lambda each: each + 10**400, lambda each: each * 10**400):
+        with pytest.raises(ValueError, match="within float64"):
+            combine(Estimate(1.0, 1.0, 1.0))

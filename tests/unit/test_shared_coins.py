@@ -58,3 +58,15 @@ def test_other_merges_do_not_warn(make):
         merge_all([make(), filled(make(), times), make()])
         items = [filled(RandomizedWave(), times) for _ in range(2)]
         merge_all(items)  # coins of items
+
+
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+def test_a_finished_sketch_says_which_stream_its_coins_came_from(make):
+    """So that groups of one job, which have streams of their own, merge without a warning."""
+    prototype, times = make(7), np.arange(10)
+    drawn, by_id, empty = (prototype.empty_like(stream=99) for _ in range(3))
+    drawn.update_many(1, at=times)
+    by_id.update_many(1, at=times, id=times)
+    for sketch, expected in ((drawn, 99), (by_id, 7), (empty, 7)):
+        sketch._finish(prototype)
+        assert sketch._stream == expected

@@ -450,3 +450,9 @@ def test_a_count_of_late_events_does_not_wrap(cls):
     sketch.update(at=3)
     assert sketch.late_count == 2**63 - 1
     assert loads(sketch.to_bytes()).late_count == 2**63 - 1
+
+
+def test_levels_of_merging_are_bounded():
+    with pytest.raises(ValueError, match=r"merge_levels must be in \[0, 1000\]"):
+        ExponentialHistogram().empty_like(merge_levels=10**7)
+    assert ExponentialHistogram(relative_error=5e-324).empty_like(merge_levels=1).is_empty

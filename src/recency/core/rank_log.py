@@ -69,7 +69,9 @@ from recency.core.arrays import (
 )
 
 _ROUNDING = 1e-9  # outward slack on bounds that went through floating point
+_LEAST_ERROR = 2.0**-1000  # of leaves: one over it is a float
 _MANY = 64  # items of a key in one batch from which listing remembered ranks is tried
+MOST_LEVELS = 1000  # of a tree of merges
 _MIN_TIGHTNESS = 2  # an error below 1; less would break the order of the levels
 MAX_TIGHTNESS = 2**62  # keeps everything: no stream is longer than 2⁶³ − 1
 
@@ -137,7 +139,8 @@ def guarantee(spread: float, log_error: float) -> float:
 
 def tightness_for_tree(rule: Rule, relative_error: float, levels: int) -> int:
     """The least tightness of leaves that keeps the error after so many levels of merging."""
-    tightness = rule.tightness(math.expm1(math.log1p(relative_error) / (levels + 1)))
+    leaf_error = math.expm1(math.log1p(relative_error) / (levels + 1))
+    tightness = rule.tightness(max(leaf_error, _LEAST_ERROR))
     while tightness < MAX_TIGHTNESS:
         error, spread = rule.relative_error(tightness), 1.0
         for _ in range(levels):

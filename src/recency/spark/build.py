@@ -74,13 +74,6 @@ class Job:
     places: tuple[int, ...]  # of the columns, among those of a batch
     number: int | None = None  # that coins are drawn by; None where none are, or by ids
 
-    @property
-    def numbered(self) -> Sketch:
-        """What results are finished like: with the number of the job as their stream."""
-        if self.number is None:
-            return self.prototype
-        return self.prototype.empty_like(stream=self.number)
-
     def stream(self, order: int) -> int:
         """That of a leaf, or of the first of several."""
         return order if self.number is None else first_stream(self.number) + order
@@ -106,15 +99,15 @@ def one_leaf(job: Job, merge_levels: int, limits: Limits) -> Mapper:
 
     def build(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with explained("sketch_df"):
-            room, part = limits.here(), partition_id()
-            sketch = job.prototype.empty_like(merge_levels, job.stream(part))
+            room, order = limits.here(), partition_id() << ORDER_BITS
+            sketch = job.prototype.empty_like(merge_levels, job.stream(order))
             for batch in batches:
                 if batch.num_rows:
                     sketch.update_many(**job.events(batch.columns)[0])
                 if room.is_tight:
                     sketch._settle()
             if not sketch.is_empty:
-                yield leaf_rows([], part << ORDER_BITS, [sketch.to_bytes()])
+                yield leaf_rows([], order, [sketch.to_bytes()])
 
     return build
 
@@ -127,9 +120,8 @@ def many_leaves(jobs: Sequence[Job], merge_levels: int, limits: Limits) -> Mappe
 
     def build(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with explained("sketch_many"):
-            room, part = limits.here(), partition_id()
-            order = part << ORDER_BITS
-            running = [job.prototype.empty_like(merge_levels, job.stream(part)) for job in jobs]
+            room, order = limits.here(), partition_id() << ORDER_BITS
+            running = [job.prototype.empty_like(merge_levels, job.stream(order)) for job in jobs]
             for table in chunks(batches, room.chunk):
                 columns = [one_array(column) for column in table.columns]
                 for which, job in enumerate(jobs):
@@ -139,8 +131,8 @@ def many_leaves(jobs: Sequence[Job], merge_levels: int, limits: Limits) -> Mappe
                         running[which]._settle()
                     if job.prototype.needs_order and not running[which].is_empty:
                         yield _numbered(which, order, running[which])
-                        running[which] = job.prototype.empty_like(merge_levels, job.stream(part))
                         order += 1
+                        running[which] = job.prototype.empty_like(merge_levels, job.stream(order))
             for which, sketch in enumerate(running):
                 if not sketch.is_empty:
                     yield _numbered(which, order, sketch)
@@ -195,7 +187,7 @@ class Groups:
 
     def __init__(self, jobs: Sequence[Job], merge_levels: int, order: int) -> None:
         self._jobs, self._order = jobs, order
-        self._columns = [job.numbered._column(merge_levels, job.stream(order)) for job in jobs]
+        self._columns = [job.prototype._column(merge_levels, job.stream(order)) for job in jobs]
         self._keys: Any = None
 
     def __len__(self) -> int:

@@ -8,16 +8,20 @@ session holds them: two frames with equal rows are two. Nothing here runs a job.
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
 _ID = re.compile(r'"(?:id|cteId)":(\d+)(,"jvmId":"[^"]*")?')
 _PASSING = re.compile(  # counters, clocks and addresses, which are others in another session
     r'(?<="createTime":)\d+|(?<="lastAccessTime":)-?\d+|(?<="value":"\[B@)[0-9a-f]+'
-    r'|(?<=NamedLambdaVariable","num-children":0,"name":")\w+'
+    r'|(?<=NamedLambdaVariable","num-children":0,"name":")\w+|_pyspark_\w+'
 )
-_PASSING_IN_TEXT = re.compile(r"(\w_\d+)?#\d+L?|@[0-9a-f]+|(?<=CTERelationDef )\d+|(?<=Ref )\d+")
+_PASSING_IN_TEXT = re.compile(
+    r"(\b[a-z]_\d+)?#\d+L?|@[0-9a-f]{5,8}\b|(?<=CTERelationDef )\d+|(?<=Ref )\d+|_pyspark_\w+"
+)
+_MOST_FIELDS = "spark.sql.debug.maxToStringFields"
+_SHORT, _MOST_NESTED = 20_000, 8  # characters of a plan; parentheses
 _LOCAL_IN_TEXT = re.compile(r"(?:LocalRelation|LogicalRDD) .*")
 _TOLD = ("Range", "OneRowRelation", "CTERelationRef", "HiveTableRelation")  # all in the plan
 
@@ -36,17 +40,42 @@ def frame_text(df: Any) -> list[str]:
 
 def _classic_texts(df: Any) -> Iterator[str]:
     plan = df._jdf.queryExecution().analyzed()
-    # Strings in JSON are quoted, so that a literal '#12' is not taken for a counter. What JSON
-    # leaves out, such as the patterns of LIKE ANY, is in the text.
-    json = plan.toJSON()
-    yield _PASSING.sub("", _ID.sub(_renumbered(), json))
-    yield _PASSING_IN_TEXT.sub("#", plan.toString())
+    with _whole_text(df.sparkSession):
+        text = plan.toString()
+    yield _PASSING_IN_TEXT.sub("#", text)
+    if _is_short_as_json(text):
+        # Strings in JSON are quoted, so that a literal '#12' is not taken for a counter.
+        yield _PASSING.sub("", _ID.sub(_renumbered(), plan.toJSON()))
     plans = [plan, *_listed(plan.subqueriesAll())]
     for each in plans:
         for leaf in _listed(each.collectLeaves()):
             yield _leaf_text(df.sparkSession, leaf)
-    if "PythonUD" in json:
-        yield from _functions(df.sparkSession._jvm, plans)
+    yield from _functions(df.sparkSession._jvm, plans)
+
+
+@contextmanager
+def _whole_text(spark: Any) -> Iterator[None]:
+    """Have plans print all fields, not the first 25: jobs may differ in the others."""
+    before = spark.conf.get(_MOST_FIELDS)
+    spark.conf.set(_MOST_FIELDS, str(2**30))
+    try:
+        yield
+    finally:
+        spark.conf.set(_MOST_FIELDS, before)
+
+
+def _is_short_as_json(text: str) -> bool:
+    """Whether JSON of a plan is not much longer than its text.
+
+    It has some children twice, so that it doubles with every CASE or function within another.
+    """
+    depth = deepest = 0
+    if len(text) > _SHORT or text.count("CASE WHEN") > _MOST_NESTED:
+        return False
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        deepest = max(deepest, depth)
+    return deepest <= _MOST_NESTED
 
 
 def _renumbered() -> Callable[[re.Match[str]], str]:
@@ -67,7 +96,8 @@ def _leaf_text(spark: Any, leaf: Any) -> str:
     if kind == "LogicalRelation":
         holder = leaf.relation()
         if holder.getClass().getSimpleName() == "HadoopFsRelation":
-            return _files_text(holder.location())
+            options = f"{holder.fileFormat().getClass().getName()} {holder.options().toString()}"
+            return f"{_files_text(holder.location())} {options}"
         if leaf.catalogTable().isDefined():
             return ""  # the plan has its name
     elif kind == "DataSourceV2Relation":
@@ -86,25 +116,30 @@ def _leaf_text(spark: Any, leaf: Any) -> str:
 
 def _files_text(index: Any) -> str:
     roots = index.rootPaths().mkString(",")
-    try:
+    with suppress(Exception):
         return f"{roots} {index.allFiles().toSet().hashCode()} {index.sizeInBytes()}"
-    except Exception:  # one that is listed when it is read; some have a version
-        return f"{roots} {_PASSING_IN_TEXT.sub('', index.toString())}"
+    with suppress(Exception):  # partitions of a catalog's table
+        return f"{roots} {sorted(index.inputFiles())} {index.sizeInBytes()}"
+    # One that is listed when it is read; some have a version.
+    return f"{roots} {_PASSING_IN_TEXT.sub('', index.toString())}"
 
 
 def _functions(jvm: Any, plans: list[Any]) -> Iterator[str]:
     """Hashes of Python functions as they travel: the plan has their names alone."""
-    pattern = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PYTHON_UDF()
+    patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+    kinds = patterns.PYTHON_UDF(), patterns.GENERATE()  # table functions are generators
     waiting = [(plan, True) for plan in plans]
     while waiting:
         node, is_plan = waiting.pop()
-        if not node.containsPattern(pattern):
-            continue
-        waiting += [(child, is_plan) for child in _listed(node.children())]
-        if is_plan:
-            waiting += [(expression, False) for expression in _listed(node.expressions())]
-        elif node.getClass().getSimpleName() in ("PythonUDF", "PythonUDAF"):
+        kind = node.getClass().getSimpleName()
+        if not is_plan and kind in ("PythonUDF", "PythonUDAF", "PythonUDTF"):
             yield str(node.func().command().hashCode())
+        if kind == "Generate":
+            waiting.append((node.generator(), False))
+        if any(map(node.containsPattern, kinds)):
+            waiting += [(child, is_plan) for child in _listed(node.children())]
+            if is_plan:
+                waiting += [(expression, False) for expression in _listed(node.expressions())]
 
 
 def _listed(sequence: Any) -> list[Any]:
@@ -123,7 +158,8 @@ def _connect_texts(df: Any) -> Iterator[str]:
     if held:
         yield f"{session.session_id} {held}"
     if kinds & {"named_table", "sql"}:  # the message has names of views, the server their plans
-        text = df._explain_string(mode="extended")
+        with _whole_text(session):
+            text = df._explain_string(mode="extended")
         text = text.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized")[0]
         yield _PASSING_IN_TEXT.sub("#", text)
         if not held:  # then data have ids of a view, and not of this request

@@ -198,7 +198,7 @@ def _built(
             sketch.update_many(**events)
             if sketch.is_empty:
                 return prototype.to_bytes()
-            sketch._finish(job.numbered)
+            sketch._finish(job.prototype)
             return sketch.to_bytes()
         raise AssertionError
 

@@ -14,7 +14,7 @@ S = TypeVar("S", bound=Sketch)
 
 _ROWS = 10_000
 # Partitions, or the first of several; their sketches; whether ids made all coins.
-Leaves = list[tuple[int, bytes, bool]]
+Leaves = list[tuple[int, bytes]]
 
 
 def sketch_rdd(
@@ -72,30 +72,24 @@ def sketch_rdd(
 
     def build(rows: Iterable[Any]) -> Iterator[Leaves]:
         with explained("sketch_rdd"):
-            part, has_ids = partition_id(), True
+            part = partition_id()
             sketch = prototype.empty_like(merge_levels=1, stream=first + part)
             rows = iter(rows)
             size = None if prototype.needs_order else _ROWS
             while some := list(islice(rows, size)):
-                columns = to_columns(some)
-                has_ids &= columns.get("id") is not None
-                sketch.update_many(**columns)
-            yield [] if sketch.is_empty else [(part, sketch.to_bytes(), has_ids)]
+                sketch.update_many(**to_columns(some))
+            yield [] if sketch.is_empty else [(part, sketch.to_bytes())]
 
     def combine(a: Leaves, b: Leaves) -> Leaves:
         both = sorted(a + b)
         if merges_exactly and len(both) > 1:
-            frames = [frame for _, frame, _ in both]
-            sketch = merge_all(decode_many(frames, expected=type(prototype)))
-            return [(both[0][0], sketch.to_bytes(), all(has_ids for *_, has_ids in both))]
+            sketches = decode_many([frame for _, frame in both], expected=type(prototype))
+            return [(both[0][0], merge_all(sketches).to_bytes())]
         return both
 
     leaves = rdd.mapPartitions(build).treeReduce(combine, depth) if rdd.getNumPartitions() else []
     if not leaves:
         return prototype.copy()
     sketch: Any = merge_all(decode_many([leaf[1] for leaf in leaves], expected=type(prototype)))
-    if number is None or all(has_ids for *_, has_ids in leaves):
-        sketch._finish(prototype)
-    else:
-        sketch._finish(prototype.empty_like(stream=number))
+    sketch._finish(prototype)
     return sketch  # type: ignore[no-any-return]

@@ -26,7 +26,7 @@ def merge_rows(
     With ``last``, sketches are finished, and there is one row for each key: (keys…, sketch…), with
     a sketch for each job, or one if they are not known.
     """
-    numbered = [job.numbered for job in jobs]
+    prototypes = [job.prototype for job in jobs]
 
     def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with explained(function):
@@ -58,7 +58,7 @@ def merge_rows(
         if last and jobs:
             which = columns[keys].to_numpy()
             for i, sketch in zip(open_, groups, strict=True):
-                sketch._finish(numbered[which[starts[i]]])
+                sketch._finish(prototypes[which[starts[i]]])
         for i, frame in zip(open_, encode_many(groups), strict=True):
             results[i] = frame
         columns = [one_array(column.take(starts)) for column in columns]
@@ -68,11 +68,10 @@ def merge_rows(
         """A row for each key, with its sketches side by side; prototypes where it has no events."""
         which = columns[keys].to_numpy()
         numbers, firsts = number_rows(columns[:keys])
-        empty = [sketch.to_bytes() for sketch in numbered]
-        table = [[job.prototype.to_bytes()] * firsts.size for job in jobs] or [[b""] * firsts.size]
+        empty = [prototype.to_bytes() for prototype in prototypes] or [b""]
+        table = [[frame] * firsts.size for frame in empty]
         for i, frame in enumerate(frames):
-            if not jobs or frame != empty[which[i]]:
-                table[which[i]][numbers[i]] = frame
+            table[which[i]][numbers[i]] = frame
         arrays = [column.take(pa.array(firsts)) for column in columns[:keys]]
         arrays += [pa.array(each, pa.binary()) for each in table]
         return pa.RecordBatch.from_arrays(arrays, [str(i) for i in range(len(arrays))])
