@@ -156,7 +156,9 @@ def _bound_of_sum(a: Any, b: Any, outward: float) -> Any:
         part = total - a
         lost = (a - (total - part)) + (b - part)  # exactly (Knuth, TwoSum)
     inward = (lost > 0 if outward > 0 else lost < 0) & np.isfinite(total)
-    return _plain(np.where(inward, np.nextafter(total, outward), total))
+    with np.errstate(over="ignore", under="ignore"):
+        further = np.nextafter(total, outward)
+    return _plain(np.where(inward, further, total))
 
 
 def _plain(numbers: Any) -> Any:
