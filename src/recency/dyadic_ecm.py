@@ -14,6 +14,7 @@ from recency.core.arrays import (
     FloatArray,
     Int64Array,
     UInt64Array,
+    counts_reaching,
     floats_above,
     floats_below,
 )
@@ -549,7 +550,7 @@ class DyadicEcm(CellSketch):
         if counts is None or not total[2]:
             raise NoAnswerError("a quantile needs events, and the window has none")
         # Before the quantile there is less than the target, and with it no less.
-        value, least, most = (max(share * each, 1.0) for each in total)
+        value, least, most = (max(float(counts_reaching(share, each)), 1.0) for each in total)
         parts = 2 if self._is_sampled else 1
         noise = markov((1 - self.config.confidence) / parts, self.config.range_depth)
         noise *= self._exact_scale * total[2] / self.config.width

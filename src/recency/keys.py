@@ -129,7 +129,8 @@ def _of_array(keys: NDArray[Any]) -> tuple[list[Hashable], NDArray[np.intp]]:
 
 def _of_pandas(keys: Any, kind: Any) -> tuple[list[Hashable], NDArray[np.intp]]:
     """A column of a kind that NumPy does not have: where something is missing, it is None."""
-    if kind.kind == "f":  # NaN is not missing, which the column's own way does not tell apart
+    # NaN is not missing, and strings do not end at NUL: the column's own way does not tell apart.
+    if kind.kind == "f" or getattr(kind, "storage", None) == "python":
         return _of_list(list(keys))
     which, values = keys.factorize()
     return _with_missing(values, which)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recency.core import validate
-from recency.core.arrays import Int64Array
+from recency.core.arrays import Int64Array, counts_reaching
 from recency.core.level_sample import NO_LEVEL, levels_of_items
 from recency.core.sizing import capacity_for_ranks, kept_rank_error, rank_margin
 from recency.errors import NoAnswerError
@@ -153,7 +153,8 @@ class QuantileWave(EventSketch):
         ranks = validate.numbers(qs, "q", 0, 1)
         values, margin = self._sampled(window, now)
         asked = np.stack([ranks, ranks - margin, ranks + margin])
-        index = np.clip(np.ceil(asked * values.size).astype(np.int64) - 1, 0, values.size - 1)
+        counts = np.ceil(counts_reaching(asked, values.size)).astype(np.int64)
+        index = np.clip(counts - 1, 0, values.size - 1)
         value, lower, upper = values[index]
         if not margin:
             return Estimate(value, lower, upper)

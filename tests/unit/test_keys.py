@@ -416,3 +416,11 @@ def test_integers_are_numbered_as_they_come_in_any_container(keys):
     columns += [pa.array(keys, pa.int64()), pd.Series(keys, dtype="int64").astype("category")]
     for column in columns:
         assert counted(column) == expected
+
+
+def test_strings_do_not_end_at_nul():
+    words = ["a", "a\0", "a\0b", "a"]
+    for storage in ("python", "pyarrow"):
+        bank = Bank(ExponentialHistogram(10))
+        bank.update_many(pd.array(words, dtype=pd.StringDtype(storage)), at=1)
+        assert {key: bank[key].query().value for key in bank} == {"a": 2, "a\0": 1, "a\0b": 1}

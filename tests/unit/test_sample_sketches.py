@@ -9,6 +9,7 @@ import pytest
 
 from recency import (
     CorruptSketchError,
+    DyadicEcm,
     NthRecentWave,
     QuantileWave,
     RandomizedWave,
@@ -147,6 +148,16 @@ def test_quantiles_of_small_windows_are_exact():
     assert float(wave.rank(3)) == 0.6
     assert float(wave.rank(0)) == 0
     assert float(wave.count(2)) == 2
+
+
+def test_every_percentile_is_the_least_value_whose_rank_reaches_it():
+    wave = QuantileWave()
+    cells = DyadicEcm(universe_bits=7, relative_error=0.01, min_threshold=0.1)
+    wave.update_many(range(1, 101), at=range(100))
+    cells.update_many(list(range(1, 101)), at=range(100))
+    for percent in range(1, 101):
+        assert wave.query(percent / 100).value == percent
+        assert cells.quantile(percent / 100).value == percent
 
 
 def test_bad_quantile_questions():

@@ -120,6 +120,17 @@ def float_above(x: int) -> float:
     return nearest if nearest >= x else math.nextafter(nearest, math.inf)
 
 
+def counts_reaching(shares: FloatArray | float, total: float) -> FloatArray:
+    """The least counts k with k/total ≥ share, where rounding of share · total says otherwise.
+
+    0.07 · 100 is above 7 in floats, but 7/100 is not less than 0.07.
+    """
+    counts = np.asarray(shares * total)
+    whole = np.round(counts)
+    reached: FloatArray = np.where((whole < counts) & (whole / total >= shares), whole, counts)
+    return reached
+
+
 def ticks_between(earlier: Int64Array | int, later: Int64Array | int) -> UInt64Array:
     """later − earlier of times, exact as unsigned numbers."""
     ticks: UInt64Array = np.asarray(later).view(np.uint64) - np.asarray(earlier).view(np.uint64)
