@@ -368,3 +368,36 @@ def test_nested_conditions_have_a_number_without_a_text_that_doubles(spark):
     rows = spark.range(9).select(column.alias("at"))
     assert number_of_frame(rows, SUM) == number_of_frame(rows, SUM)
     assert max(map(len, frame_text.frame_text(rows))) < 100_000
+
+
+def test_literals_that_look_like_counters_tell_jobs_apart(spark):
+    rows = spark.range(9).selectExpr("id AS at", "cast(id AS string) AS tag")
+    nested = "(" * 9 + "at >= 0" + "".join(f" AND at >= {-i})" for i in range(1, 10))
+    for one, other in [("#12", "#13"), ("@abcd12", "@abcd13"), ("Ref 12", "Ref 13")]:
+        first, second = (rows.where(f"{nested} AND tag = '{each}'") for each in (one, other))
+        assert number_of_frame(first, SUM) != number_of_frame(second, SUM)
+    first, second = (rows.where(f"tag = 'job_pyspark_{each}'") for each in (1, 2))
+    assert number_of_frame(first, SUM) != number_of_frame(second, SUM)
+    pair = rows.alias("l").join(rows.alias("r"), "tag").where(nested.replace("at", "l.at"))
+    sides = [pair.where(f"{side}.at = 3").select("l.at") for side in "lr"]
+    assert number_of_frame(sides[0], SUM) != number_of_frame(sides[1], SUM)
+
+
+def test_frames_of_another_session_tell_all_their_columns(spark):
+    rows = (
+        spark.newSession()
+        .range(9)
+        .selectExpr("id AS at", *[f"id % {i + 2} c{i}" for i in range(60)])
+    )
+    nested = "(" * 9 + "at >= 0" + "".join(f" AND at >= {-i})" for i in range(1, 10))
+    chosen = [rows.where(nested).where(F.col("c59").isin([*range(59), v])) for v in (100, 101)]
+    assert number_of_frame(chosen[0], SUM) != number_of_frame(chosen[1], SUM)
+
+
+def test_files_are_known_by_their_own_sizes(spark, tmp_path):
+    def number(sizes):
+        for name, size in sizes.items():
+            (tmp_path / name).write_text("1\n" * size)
+        return number_of_frame(spark.read.schema("at LONG").csv(str(tmp_path)), SUM)
+
+    assert number({"a": 50, "b": 100}) != number({"a": 100, "b": 50})

@@ -9,18 +9,23 @@ session holds them: two frames with equal rows are two. Nothing here runs a job.
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from threading import Lock
 from typing import Any
 from uuid import uuid4
 
 _ID = re.compile(r'"(?:id|cteId)":(\d+)(,"jvmId":"[^"]*")?')
 _PASSING = re.compile(  # counters, clocks and addresses, which are others in another session
     r'(?<="createTime":)\d+|(?<="lastAccessTime":)-?\d+|(?<="value":"\[B@)[0-9a-f]+'
-    r'|(?<=NamedLambdaVariable","num-children":0,"name":")\w+|_pyspark_\w+'
+    r'|(?<=NamedLambdaVariable","num-children":0,"name":")\w+|_pyspark_[0-9a-f]{32}'
 )
+# The same in text, where literals are not quoted: what stands alone, as '#12' may, is no counter.
+_ID_IN_TEXT = re.compile(r"(?:\b[a-z]_\d+)?(?<=[\w)\]`])#(\d+)(L?)")
 _PASSING_IN_TEXT = re.compile(
-    r"(\b[a-z]_\d+)?#\d+L?|@[0-9a-f]{5,8}\b|(?<=CTERelationDef )\d+|(?<=Ref )\d+|_pyspark_\w+"
+    r"(?<=\w)@[0-9a-f]{5,8}\b|(?<=CTERelationDef )\d+|(?<=[a-z]Ref )\d+|_pyspark_[0-9a-f]{32}"
 )
+_FILE = re.compile(r"path=(.*?); isDirectory=false; length=(\d+);.*?modification_time=(\d+);")
 _MOST_FIELDS = "spark.sql.debug.maxToStringFields"
+_LOCK = Lock()  # for a setting that all threads share
 _SHORT, _MOST_NESTED = 20_000, 8  # characters of a plan; parentheses
 _LOCAL_IN_TEXT = re.compile(r"(?:LocalRelation|LogicalRDD) .*")
 _TOLD = ("Range", "OneRowRelation", "CTERelationRef", "HiveTableRelation")  # all in the plan
@@ -40,9 +45,9 @@ def frame_text(df: Any) -> list[str]:
 
 def _classic_texts(df: Any) -> Iterator[str]:
     plan = df._jdf.queryExecution().analyzed()
-    with _whole_text(df.sparkSession):
+    with _LOCK, _all_fields(df.sparkSession.getActiveSession() or df.sparkSession):
         text = plan.toString()
-    yield _PASSING_IN_TEXT.sub("#", text)
+    yield _without_counters(text)
     if _is_short_as_json(text):
         # Strings in JSON are quoted, so that a literal '#12' is not taken for a counter.
         yield _PASSING.sub("", _ID.sub(_renumbered(), plan.toJSON()))
@@ -50,18 +55,18 @@ def _classic_texts(df: Any) -> Iterator[str]:
     for each in plans:
         for leaf in _listed(each.collectLeaves()):
             yield _leaf_text(df.sparkSession, leaf)
-    yield from _functions(df.sparkSession._jvm, plans)
+    yield from _functions(df.sparkSession, plans)
 
 
 @contextmanager
-def _whole_text(spark: Any) -> Iterator[None]:
+def _all_fields(session: Any) -> Iterator[None]:
     """Have plans print all fields, not the first 25: jobs may differ in the others."""
-    before = spark.conf.get(_MOST_FIELDS)
-    spark.conf.set(_MOST_FIELDS, str(2**30))
+    before = session.conf.get(_MOST_FIELDS)
+    session.conf.set(_MOST_FIELDS, str(2**30))
     try:
         yield
     finally:
-        spark.conf.set(_MOST_FIELDS, before)
+        session.conf.set(_MOST_FIELDS, before)
 
 
 def _is_short_as_json(text: str) -> bool:
@@ -83,9 +88,13 @@ def _renumbered() -> Callable[[re.Match[str]], str]:
     numbers: dict[tuple[str, bool], int] = {}
 
     def renumber(found: re.Match[str]) -> str:
-        return str(numbers.setdefault((found[1], found[2] is None), len(numbers)))
+        return str(numbers.setdefault((found[1], not found[2]), len(numbers)))
 
     return renumber
+
+
+def _without_counters(text: str) -> str:
+    return _PASSING_IN_TEXT.sub("", _ID_IN_TEXT.sub(_renumbered(), text))
 
 
 def _leaf_text(spark: Any, leaf: Any) -> str:
@@ -103,7 +112,10 @@ def _leaf_text(spark: Any, leaf: Any) -> str:
     elif kind == "DataSourceV2Relation":
         holder = leaf.table()
         if leaf.identifier().isDefined():
-            return str(holder.name())
+            version = ""
+            with suppress(Exception):  # not all tables have one
+                version = str(holder.version())
+            return f"{holder.name()} {version}"
         with suppress(Exception):  # not all have files
             return _files_text(holder.fileIndex())
     elif kind == "LocalRelation":
@@ -117,16 +129,17 @@ def _leaf_text(spark: Any, leaf: Any) -> str:
 def _files_text(index: Any) -> str:
     roots = index.rootPaths().mkString(",")
     with suppress(Exception):
-        return f"{roots} {index.allFiles().toSet().hashCode()} {index.sizeInBytes()}"
+        return f"{roots} {sorted(_FILE.findall(index.allFiles().mkString()))}"
     with suppress(Exception):  # partitions of a catalog's table
         return f"{roots} {sorted(index.inputFiles())} {index.sizeInBytes()}"
     # One that is listed when it is read; some have a version.
-    return f"{roots} {_PASSING_IN_TEXT.sub('', index.toString())}"
+    return f"{roots} {_without_counters(index.toString())}"
 
 
-def _functions(jvm: Any, plans: list[Any]) -> Iterator[str]:
+def _functions(spark: Any, plans: list[Any]) -> Iterator[str]:
     """Hashes of Python functions as they travel: the plan has their names alone."""
-    patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+    application = spark.sparkContext.applicationId
+    patterns = spark._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
     kinds = patterns.PYTHON_UDF(), patterns.GENERATE()  # table functions are generators
     waiting = [(plan, True) for plan in plans]
     while waiting:
@@ -134,6 +147,8 @@ def _functions(jvm: Any, plans: list[Any]) -> Iterator[str]:
         kind = node.getClass().getSimpleName()
         if not is_plan and kind in ("PythonUDF", "PythonUDAF", "PythonUDTF"):
             yield str(node.func().command().hashCode())
+            if node.func().broadcastVars().size():  # of which the command has the ids alone
+                yield application
         if kind == "Generate":
             waiting.append((node.generator(), False))
         if any(map(node.containsPattern, kinds)):
@@ -158,10 +173,10 @@ def _connect_texts(df: Any) -> Iterator[str]:
     if held:
         yield f"{session.session_id} {held}"
     if kinds & {"named_table", "sql"}:  # the message has names of views, the server their plans
-        with _whole_text(session):
+        with _LOCK, _all_fields(session):
             text = df._explain_string(mode="extended")
         text = text.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized")[0]
-        yield _PASSING_IN_TEXT.sub("#", text)
+        yield _without_counters(text)
         if not held:  # then data have ids of a view, and not of this request
             yield str(_LOCAL_IN_TEXT.findall(text))
     if kinds & {"read", "sql"}:
