@@ -129,7 +129,10 @@ def _leaf_text(spark: Any, leaf: Any) -> str:
 def _files_text(index: Any) -> str:
     roots = index.rootPaths().mkString(",")
     with suppress(Exception):
-        return f"{roots} {sorted(_FILE.findall(index.allFiles().mkString()))}"
+        files = index.allFiles()
+        told = _FILE.findall(files.mkString())
+        if len(told) == files.size():  # a file system of another kind may print them otherwise
+            return f"{roots} {sorted(told)}"
     with suppress(Exception):  # partitions of a catalog's table
         return f"{roots} {sorted(index.inputFiles())} {index.sizeInBytes()}"
     # One that is listed when it is read; some have a version.
