@@ -11,6 +11,7 @@ But its repetitions share one coin, so intervals are made for what the sample sh
 :mod:`recency.core.dispersion`).
 """
 
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
@@ -273,8 +274,17 @@ def warn_of_shared_coins(parts: Sequence[tuple[int, int, int]]) -> None:
                 "with equal index, value and time share a coin, and errors add up. Build them with "
                 "different stream=… numbers, or give events an id",
                 SharedCoinsWarning,
-                stacklevel=2,
+                stacklevel=_caller(),
             )
+
+
+def _caller() -> int:
+    """How many frames up the line stands that called this package."""
+    package = __name__.partition(".")[0]
+    frame, up = sys._getframe(1), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame, up = frame.f_back, up + 1
+    return up
 
 
 def _coins(ids: UInt64Array, ticks: Int64Array, values: FloatArray) -> UInt64Array:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recency.core import validate
-from recency.core.arrays import Int64Array, rounded_once
+from recency.core.arrays import Int64Array, rounded_once, sum_with_bounds
 from recency.core.level_sample import NO_LEVEL, levels_of_weights
 from recency.core.sample_states import SampleStates
 from recency.core.sizing import capacity_for_count, kept_relative_error
@@ -38,7 +38,8 @@ class SumWave(EventSketch):
 
     **Guarantee.** Within ``relative_error`` of the truth with probability ``confidence``, for any
     one window up to the largest (Theorem 1); exact while nothing in reach was discarded, so at
-    least while the window holds at most ``capacity`` events (Lemma 4). Numbers are float64.
+    least while the window holds at most ``capacity`` events (Lemma 4). Numbers are float64:
+    where a sum is 2⁵³ or more, bounds allow for integers that were rounded.
 
     **Cost.** ``capacity`` is 1 677 at the defaults; about log₂(sum / capacity) levels of so many
     events are kept.
@@ -152,8 +153,7 @@ class SumWave(EventSketch):
         level, present, sampled = self._window_sample(since)
         weights = self._sample.columns[0][present]
         if level == NO_LEVEL:
-            total = rounded_once(weights)
-            return Estimate(total, total, total)
+            return Estimate(*sum_with_bounds(weights))
         # Values from 2ˡ on are all there; the others stand for 2ˡ each, in Poisson number.
         scale = 2.0**level
         large = rounded_once(weights[sampled & (weights >= scale)])

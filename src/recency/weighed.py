@@ -12,7 +12,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.core.arrays import INT64_MAX, BoolArray, FloatArray, Int64Array, rounded_once
+from recency.core.arrays import (
+    INT64_MAX,
+    BoolArray,
+    FloatArray,
+    Int64Array,
+    rounded_once,
+    sum_with_bounds,
+)
 from recency.core.dispersion import SHARED, dispersion, sharing, wider
 from recency.core.fading import DecayFunction, ages_of, before_the_end
 from recency.core.level_sample import NO_LEVEL, LevelSample, Places, group_of
@@ -82,20 +89,20 @@ class Weighed:
     def sampled_total(self, confidence: float) -> Triple:
         """The sum of all elements of their kind, with bounds, from the sample alone."""
         random = self.units > 0
-        known = rounded_once(self.shares[~random])
+        certain = sum_with_bounds(self.shares[~random])
         if not self.most:
-            return known, known, known
+            return certain
         parts, units = (each[random] / self.most for each in (self.shares, self.units))
         total, squares = rounded_once(parts), rounded_once(parts * units)
-        return _with_bounds(known, total, squares, self.most, confidence)
+        return _with_bounds(certain[0], total, squares, self.most, confidence)
 
     def total(self, confidence: float) -> Triple:
         """The same, from all that is present."""
         value, lower, upper = self.sampled_total(confidence)
         # What is present is certain. It rarely says more than the sample: sum it only if it may.
         if 1.001 * self.decayed.sum() > lower:
-            seen = rounded_once(self.decayed)
-            return max(value, seen), max(lower, seen), max(upper, seen)
+            seen, least, _ = sum_with_bounds(self.decayed)
+            return max(value, seen), max(lower, least), max(upper, seen)
         return value, lower, upper
 
     def bounds_by_value(self, values: FloatArray, confidence: float) -> FloatArray:

@@ -21,6 +21,7 @@ from recency import (
 from recency.decay import Polynomial
 
 SIZE, TRIALS, DOUBT = 6000, 100, 0.05
+KINDS = ["uniform", "skewed"]
 IDS = [1, 3, 30, 200, 1000, SIZE]
 TIMES = {
     "a hundred a tick": np.arange(SIZE) // 100,
@@ -52,9 +53,24 @@ def is_missed(ask, truth):
 @pytest.mark.parametrize("k", IDS)
 @pytest.mark.parametrize("times", TIMES)
 def test_intervals_cover_whatever_the_ids(times, k):
+    refused = check_coverage(times, k, ["uniform"] if times == "one tick" else KINDS)
+    if k == SIZE or times == "all different":
+        assert not any(n for (kind, *_), n in refused.items() if kind == "uniform")
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="one event that is most of the window by itself, and was not sampled, leaves no trace: "
+    "the state is the one that the other events lead to",
+)
+def test_one_event_that_is_most_of_the_window_is_covered():
+    check_coverage("one tick", SIZE, ["skewed"])
+
+
+def check_coverage(times, k, kinds):
+    """Assert that few answers miss; how many are refused, by kind of ids, values and question."""
     missed, refused = {}, {}
-    # One event that is most of the window by itself, and is not sampled, leaves no trace.
-    kinds = ["uniform"] if times == "one tick" else ["uniform", "skewed"]
     for kind in kinds:
         ids = drawn_ids(k)[kind]
         for name, values in VALUES.items():
@@ -74,8 +90,7 @@ def test_intervals_cover_whatever_the_ids(times, k):
                     missed[key] = missed.get(key, 0) + bool(outcome)
                     refused[key] = refused.get(key, 0) + (outcome is None)
     assert_rare(missed, TRIALS, DOUBT)
-    if k == SIZE or times == "all different":
-        assert not any(n for (kind, *_), n in refused.items() if kind == "uniform")
+    return refused
 
 
 @pytest.mark.parametrize("k", [1, 30, SIZE])
@@ -137,6 +152,6 @@ def test_ids_of_users_do_not_shrink_a_sum():
     ranks.update_many(rows % 50, at=rows // 100, id=rows % 50)
     answer = sums.query()
     assert answer.lower <= size <= answer.upper
-    assert abs(float(answer) - size) <= 0.1 * size
+    assert answer.upper - answer.lower <= 4 * sums.guarantee * size
     median = ranks.query()
     assert median.lower <= 24 <= median.upper

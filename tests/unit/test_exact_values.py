@@ -1,5 +1,7 @@
 """Values that are answers are never rounded: integers that floats cannot hold are refused."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -47,7 +49,42 @@ def test_thresholds_are_not_rounded_either():
         wave.rank(2**53 + 1)
 
 
-def test_sums_round_as_documented():
-    wave = SumWave()
-    wave.update_many([2**53 + 1, 2**53 + 1], at=[1, 2])
-    assert float(wave.query()) == pytest.approx(2**54 + 2, rel=1e-15)
+def summed(values):
+    sketch = SumWave()
+    sketch.update_many(values, at=0)
+    return sketch.query()
+
+
+def weighed(values):
+    sketch = DecayedSample()
+    sketch.update_many(1, at=0, id=np.arange(len(values)), weight=values)
+    return sketch.query()
+
+
+def bucketed(values):
+    sketch = WeightBasedMergingHistogram(Polynomial(1))
+    sketch.update_many(1, at=0, id=np.arange(len(values)), weight=values)
+    return sketch.query()
+
+
+@pytest.mark.parametrize("ask", [summed, weighed, bucketed])
+@pytest.mark.parametrize(
+    "values",
+    [
+        [2**53 + 1] * 2,
+        [2**53, 1],
+        [2**53 + 1, 2**60 + 1, 5],
+        [2**62 + 1, 2**63 - 1],
+        [2**55 + 3] * 9,
+    ],
+)
+def test_certain_sums_cover_integers_that_were_rounded(ask, values):
+    answer = ask(np.array(values))
+    assert answer.confidence == 1.0
+    assert Fraction(answer.lower) <= sum(values) <= Fraction(answer.upper)
+    assert float(answer.upper - answer.lower) <= 1e-15 * sum(values)
+
+
+def test_small_sums_of_integers_are_exact():
+    answer = summed(np.array([2**52, 7]))
+    assert answer.lower == answer.upper == 2**52 + 7

@@ -39,8 +39,11 @@ def filled(sketch, at, **columns):
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 def test_merging_one_stream_with_overlapping_times_warns_once(make):
     a, b = (filled(make(), np.arange(first, first + 10)) for first in (0, 5))
-    with pytest.warns(SharedCoinsWarning, match="different stream=… numbers, or give events an id"):
+    with pytest.warns(
+        SharedCoinsWarning, match="different stream=… numbers, or give events an id"
+    ) as warned:
         merge_all([a, loads(b.to_bytes())])
+    assert warned[0].filename == __file__, "it names the caller's line"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         a.merge(b)

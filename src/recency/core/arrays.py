@@ -94,6 +94,18 @@ def rounded_once(x: FloatArray) -> float:
     return math.fsum(x.tolist())
 
 
+_LARGE = 2.0**53  # integers from there on may have been rounded, and so may their sum
+_OUTWARD = 2.0**-51  # four times the error of one rounding: of an integer, of a sum, of this
+
+
+def sum_with_bounds(x: FloatArray) -> tuple[float, float, float]:
+    """The sum of floats ≥ 0, with certain bounds of what it is of the integers they came from."""
+    total = rounded_once(x)
+    if total < _LARGE:
+        return total, total, total
+    return total, total * (1 - _OUTWARD), total * (1 + _OUTWARD)
+
+
 def floats_below(x: Int64Array) -> FloatArray:
     """The largest floats not above x: beyond 2⁵³ rounding to nearest could break a bound."""
     nearest = x.astype(np.float64)

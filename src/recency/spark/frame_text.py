@@ -7,6 +7,7 @@ session holds them: two frames with equal rows are two. Nothing here runs a job.
 """
 
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock
@@ -36,7 +37,13 @@ def frame_text(df: Any) -> list[str]:
     on_connect = type(df).__module__.startswith("pyspark.sql.connect")
     try:
         return list(_connect_texts(df) if on_connect else _classic_texts(df))
-    except Exception:  # of an unknown relation, or another version of Spark: that harms nobody
+    except Exception as error:  # of an unknown relation, or another version of Spark
+        warnings.warn(
+            f"the plan of this DataFrame cannot be told from others ({type(error).__name__}), so "
+            "the same job gives other bytes each time: give it a stream=… of its own",
+            RuntimeWarning,
+            stacklevel=2,
+        )
         return [str(uuid4())]
 
 
@@ -61,12 +68,16 @@ def _classic_texts(df: Any) -> Iterator[str]:
 @contextmanager
 def _all_fields(session: Any) -> Iterator[None]:
     """Have plans print all fields, not the first 25: jobs may differ in the others."""
+    was_set = _MOST_FIELDS in session.conf.getAll
     before = session.conf.get(_MOST_FIELDS)
     session.conf.set(_MOST_FIELDS, str(2**30))
     try:
         yield
     finally:
-        session.conf.set(_MOST_FIELDS, before)
+        if was_set:
+            session.conf.set(_MOST_FIELDS, before)
+        else:
+            session.conf.unset(_MOST_FIELDS)
 
 
 def _is_short_as_json(text: str) -> bool:

@@ -13,7 +13,7 @@ from recency.spark.job_number import draws_coins, first_stream, given_number, nu
 S = TypeVar("S", bound=Sketch)
 
 _ROWS = 10_000
-# Partitions, or the first of several; their sketches; whether ids made all coins.
+# The number of a partition, or the first of several that were merged, and the bytes.
 Leaves = list[tuple[int, bytes]]
 
 
