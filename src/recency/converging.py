@@ -3,6 +3,10 @@
 A correlated sum is that of the elements with values from a threshold on, the threshold being chosen
 when asked. Cormode, Tirthapura & Xu 2009 (*Time-Decayed Correlated Aggregates*) show what it takes
 to answer with an error relative to the answer (§4).
+
+Refusals point to ``DecayedSample``, whose error is relative to the whole sum. That one capacity of
+it serves any decay is measured (``tests/accuracy/test_decayed_sample.py``), not proved: the
+theorems are about windows, and about integral decays.
 """
 
 from typing import NoReturn

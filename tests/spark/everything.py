@@ -23,7 +23,7 @@ SKETCHES = {
     "amounts": on(SumWave(unit="s", capacity=50), at="t", value="amount"),
     "clicks": on(ExponentialHistogram("1 day", 0.1, unit="s"), at="t"),
     "pages": on(EcmSketch("1 day", 0.3, unit="s", width=20, depth=2), at="t", item="page"),
-    "fading": on(DecayedSample(capacity=50, unit="s"), at="t", weight="amount", id="user"),
+    "fading": on(DecayedSample(capacity=50, unit="s"), at="t", weight="amount", id="click"),
 }
 
 
@@ -75,6 +75,7 @@ def main(kind):
         (F.col("id") * 7919 % 1000).cast("string").alias("user"),
         (F.col("id") % 50).alias("amount"),
         F.concat(F.lit("page "), F.col("id") % 3).alias("page"),
+        F.col("id").alias("click"),  # tells events apart
     )
     made = {"session": type(spark).__module__.split(".")[2], "coins": coins(spark, clicks)}
     for name, wanted in SKETCHES.items():
