@@ -15,7 +15,6 @@ function of the time and the clock.
 import math
 from collections.abc import Hashable
 from functools import lru_cache
-from threading import Lock
 from typing import Protocol
 
 import numpy as np
@@ -56,7 +55,6 @@ class Regions:
 
     def __init__(self, decay: FallingFunction, spread: float) -> None:
         self._decay, self._spread = decay, spread
-        self._lock = Lock()  # sketches of several threads may share the regions of a decay
         # b_i, one more than there are regions, and I_{i+1}, of buckets that region i has done with.
         self._made: tuple[list[int], list[int]] = [0], []
         edges, _ = self._reaching(0)
@@ -64,19 +62,22 @@ class Regions:
         """Whether one bucket is enough for all times: the decay never falls that much."""
 
     def _reaching(self, age: int) -> tuple[list[int], list[int]]:
-        """All regions that begin up to an age, and one more."""
-        with self._lock:
-            edges, blocks = self._made
-            if edges[-1] <= min(age, _FAR):
-                edges, blocks = edges.copy(), blocks.copy()
-                while edges[-1] <= min(age, _FAR):
-                    size = self._end_of_region(edges[-1]) - edges[-1]
-                    block = blocks[-1] if blocks else size
-                    # Regions grow, but where rounding makes one shorter.
-                    blocks.append(max(size // block, 1) * block)
-                    edges.append(edges[-1] + size)
-                self._made = edges, blocks
-            return edges, blocks
+        """All regions that begin up to an age, and one more.
+
+        Sketches of several threads may share the regions of a decay. Each makes what it lacks, the
+        same as the others would: no lock, which an interrupted call would hold for ever.
+        """
+        edges, blocks = self._made
+        if edges[-1] <= min(age, _FAR):
+            edges, blocks = edges.copy(), blocks.copy()
+            while edges[-1] <= min(age, _FAR):
+                size = self._end_of_region(edges[-1]) - edges[-1]
+                block = blocks[-1] if blocks else size
+                # Regions grow, but where rounding makes one shorter.
+                blocks.append(max(size // block, 1) * block)
+                edges.append(edges[-1] + size)
+            self._made = edges, blocks
+        return edges, blocks
 
     def _end_of_region(self, begin: int) -> int:
         value = self._decay.at(np.array([begin]))

@@ -9,6 +9,7 @@ Describe a sketch in a :class:`SketchCase`, then run every check of it::
 Answers are compared with the exact answer that the case computes, never with other estimates.
 """
 
+import inspect
 import os
 import pickle
 import random
@@ -16,8 +17,10 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +36,7 @@ from recency.errors import (
 )
 from recency.estimate import Estimate
 from recency.sketch import Sketch, decode_many, encode_many, loads, merge_all
+from recency.testing.faults import interruptions
 from recency.timeunit import YEARS
 
 Event = Mapping[str, Any]
@@ -82,6 +86,8 @@ class SketchCase:
     shrink: bool = True
     """Whether to look for the simplest example of a failure."""
     mutations: int = 20_000
+    interruptions: int | None = None
+    """How many lines of each call are interrupted, spread over it; all by default."""
     exceptions: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -635,6 +641,123 @@ def memory_is_bounded(case: SketchCase) -> None:
     assert sketch.nbytes <= case.most_bytes, sketch.nbytes
 
 
+def interrupted_calls_lose_nothing(case: SketchCase) -> None:
+    """A call that is interrupted, at any line, leaves everything as before it or as after it."""
+    lost = [
+        f"{name}, {where}"
+        for name, make, call, bytes_of in _interruptible(case)
+        for where in _lost(make, call, bytes_of, _code_of(case), case.interruptions)
+    ]
+    assert not lost, f"{len(lost)} of them, such as {lost[:3]}"
+
+
+def _code_of(case: SketchCase) -> tuple[str, ...]:
+    """The files that calls are interrupted in: of this package, and of the sketch if it is not."""
+    return str(Path(__file__).parents[1]), inspect.getfile(type(case.make()))
+
+
+def _lost(
+    make: Callable[[], Any],
+    call: Callable[[Any], Any],
+    bytes_of: Callable[[Any], Any],
+    files: tuple[str, ...],
+    most: int | None,
+) -> Iterator[str]:
+    """Where an interruption leaves what is neither the state before nor the one after."""
+    finished = make()
+    call(finished)
+    states = [bytes_of(make()), bytes_of(finished)]
+    for where, interrupted in interruptions(make, call, files, most):
+        try:
+            if bytes_of(interrupted) not in states:
+                yield where
+        except Exception as error:
+            yield f"{where}: {error!r}"
+
+
+Calls = Iterator[tuple[str, Callable[[], Any], Callable[[Any], Any], Callable[[Any], Any]]]
+
+
+def _interruptible(case: SketchCase) -> Calls:
+    """Names of calls, what they are made on, the calls, and the bytes after one more update."""
+    rows = _rows_of(case.stream(60))
+    first, block, other = rows[:30], rows[30:40], rows[40:55]
+    one, two, three, last, after = rows[55:]
+    if case.in_order:  # parts of one stream, each in order
+        other = rows[20:35]
+    frame = build(case, first).to_bytes()
+
+    def make() -> Sketch:
+        sketch = loads(frame)
+        sketch.update_many(**_columns(block))
+        sketch.update(**one)
+        sketch.update(**two)
+        return sketch
+
+    def bytes_of(sketch: Sketch) -> bytes:
+        sketch.update(**after)
+        return sketch.to_bytes()
+
+    def ask(sketch: Sketch) -> None:
+        with suppress(NoAnswerError):
+            sketch.query(**case.needs)
+
+    yield "update", make, lambda sketch: sketch.update(**last), bytes_of
+    batch = _columns([three, last])
+    yield "update_many", make, lambda sketch: sketch.update_many(**batch), bytes_of
+    yield "query", make, ask, bytes_of
+    yield "to_bytes", make, lambda sketch: sketch.to_bytes(), bytes_of
+    yield "copy", make, lambda sketch: sketch.copy(), bytes_of
+
+    def pair() -> tuple[Sketch, Sketch]:
+        operand = build(case, other)
+        return make(), operand
+
+    if _merges(case):
+        yield "merge", pair, lambda both: both[0].merge(both[1]), lambda both: bytes_of(both[0])
+        yield (
+            "merge, the other",
+            pair,
+            lambda both: both[0].merge(both[1]),
+            lambda both: both[1].to_bytes(),
+        )
+
+    def bank() -> Bank[Sketch]:
+        filled = Bank(case.make())
+        filled.update_many(["a", "b"] * 5, **_columns(block))
+        return filled
+
+    def frames_of(filled: Bank[Sketch]) -> dict[Any, bytes]:
+        filled.update_many("a", **_columns([after]))
+        return filled.to_bytes()
+
+    fed = ["c", "a"]
+    yield "Bank.update_many", bank, lambda filled: filled.update_many(fed, **batch), frames_of
+    yield "Bank.to_bytes", bank, lambda filled: filled.to_bytes(), frames_of
+    yield "Bank[key]", bank, lambda filled: filled["a"], frames_of
+
+
+def _rows_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Arguments of ``update`` from those of ``update_many``."""
+    size = max(len(column) for column in columns.values() if np.ndim(column))
+    lists = {
+        name: column.tolist() if isinstance(column, np.ndarray) else column
+        for name, column in columns.items()
+    }
+    return [
+        {name: each[i] if isinstance(each, list) else each for name, each in lists.items()}
+        for i in range(size)
+    ]
+
+
+def _merges(case: SketchCase) -> bool:
+    try:
+        case.make().merge(case.make())
+    except IncompatibleSketchError:
+        return False
+    return True
+
+
 def order_does_not_matter(case: SketchCase) -> None:
     """Any order of arrival leads to the same bytes."""
 
@@ -702,4 +825,5 @@ LAWS: Sequence[Callable[[SketchCase], None]] = (
     mutated_bytes_are_refused_or_harmless,
     bytes_are_the_same_in_every_process,
     memory_is_bounded,
+    interrupted_calls_lose_nothing,
 )
