@@ -1,9 +1,12 @@
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
 
 from recency.core.sizing import (
+    _NODES,
+    _WEIGHTS,
     capacity_for_count,
     capacity_for_ranks,
     kept_rank_error,
@@ -76,3 +79,89 @@ def test_large_samples_are_scaled_and_impossible_ones_refused():
             capacity_for_count(error, 0.05)
         with pytest.raises(ValueError, match="rank_error must be larger"):
             capacity_for_ranks(error, 0.05)
+
+
+def legendre(n, x):
+    """Pₙ(x) and its derivative."""
+    before, value = Decimal(1), x
+    for k in range(2, n + 1):
+        before, value = value, ((2 * k - 1) * x * value - (k - 1) * before) / k
+    return value, n * (x * value - before) / (x * x - 1)
+
+
+def test_the_points_of_gauss_rule_are_rounded_correctly():
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    assert np.abs(_NODES - nodes).max() <= 1e-15
+    # The outermost weights of NumPy 2.4 are off by 1.5e-15.
+    assert np.abs(_WEIGHTS - weights).max() <= 2e-15
+    with localcontext() as context:
+        context.prec = 50
+        for node, weight in zip(_NODES.tolist(), _WEIGHTS.tolist(), strict=True):
+            x = Decimal(node)
+            for _ in range(4):
+                value, slope = legendre(24, x)
+                x -= value / slope
+            assert float(x) == node
+            assert float(2 / ((1 - x * x) * legendre(24, x)[1] ** 2)) == weight
+
+
+@pytest.mark.parametrize(
+    ("error", "doubt", "nested", "capacity"),
+    [
+        (0.05, 0.05, False, 1677),
+        (0.05, 1 - 0.95, False, 1677),
+        (0.05, 1 - 0.95, True, 3301),
+        (0.01, 0.01, False, 67_892),
+        (0.1, 0.01, False, 733),
+        (0.2, 0.1, True, 170),
+        (0.5, 1e-4, False, 97),
+        (0.3, 1e-12, True, 1449),
+        (0.9, 0.5, False, 2),
+        (0.7, 1e-6, True, 167),
+        (0.001, 0.05, False, 4_050_819),
+        (0.0002, 1e-6, True, 1_224_641_539),
+        (0.45, 1e-9, False, 286),
+        (0.62, 1e-12, True, 439),
+        (0.07, 0.5, True, 439),
+    ],
+)
+def test_capacities_do_not_change(error, doubt, nested, capacity):
+    """They are in the bytes of sketches, and only sketches of one capacity can be merged."""
+    assert capacity_for_count(error, doubt, nested) == capacity
+
+
+def test_capacities_for_ranks_do_not_change():
+    cases = {
+        (0.05, 1 - 0.95): 691,
+        (0.01, 0.01): 26_015,
+        (0.3, 1e-9): 130,
+        (0.9, 0.5): 2,
+        (1e-4, 0.05): 181_732_647,
+        (0.002, 1e-12): 3_497_858,
+    }
+    assert {case: capacity_for_ranks(*case) for case in cases} == cases
+
+
+@pytest.mark.parametrize(
+    ("capacity", "doubt", "nested", "kept"),
+    [
+        (1, 0.05, False, math.inf),
+        (2, 0.9, True, 0.7777827155433304),
+        (30, 0.05, False, 0.43478266278749444),
+        (60, 0.001, True, 0.7789447244709062),
+        (125, 0.5, False, 0.09543586729437142),
+        (197, 1e-09, True, 0.8540737340100146),
+        (197, 1e-09, False, 0.5853788179333301),
+        (240, 0.2, False, 0.09607025582754722),
+        (250, 0.999, False, 0.04382490429203499),
+        (251, 1e-12, False, 0.6063752104231581),
+        (400, 0.05, True, 0.14905245922135757),
+        (480, 1e-06, True, 0.3645015237409872),
+        (500, 0.9, True, 0.047431052612270104),
+        (5000, 0.01, False, 0.0371691299469671),
+        (20000, 0.3, True, 0.012562841196739965),
+        (2**31, 0.05, False, 4.3470833305944256e-05),
+    ],
+)
+def test_kept_errors_do_not_change(capacity, doubt, nested, kept):
+    assert kept_relative_error(capacity, 0.0123, doubt, nested) == kept
