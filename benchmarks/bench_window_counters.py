@@ -37,12 +37,19 @@ def main():
 
         full = cls()
         full.update_many(at=np.arange(10**7))
-        report.add(f"{name}, 10⁷ events, ε = 0.05: entries", full._log.times.size, "", at_most=230)
+        report.add(
+            f"{name}, 10⁷ events, ε = 0.05: entries",
+            full._keyed.state().body.entries,
+            "",
+            at_most=230,
+        )
         report.add(f"{name}, 10⁷ events, ε = 0.05: bytes", full.nbytes, "B", at_most=1500)
         spread = cls(unit="us")
         spread.update_many(at=np.sort(np.random.default_rng(2).integers(0, 172_800 * 10**6, 10**7)))
         report.add(f"{name}, the same at random microseconds of two days", spread.nbytes, "B")
-        report.add("  per entry", spread.nbytes / spread._log.times.size, "B", at_most=6)
+        report.add(
+            "  per entry", spread.nbytes / spread._keyed.state().body.entries, "B", at_most=6
+        )
 
         query = seconds(lambda: [full.query(w) for w in range(1, 10**6, 1000)]) / 1000
         report.add(f"{name}.query", query * 1e6, "µs", at_most=50)

@@ -59,40 +59,44 @@ class Bank(Generic[S]):
         size = _rows(keys, arguments)
         if not size:
             keys = []
-        known = len(self._numbers)
         numbers = self._number([keys] if _is_one_key(keys) else keys)
-        self._column.extend(len(self._numbers))
-        try:
-            self._column.update_many(np.broadcast_to(numbers, size), arguments)
-        except Exception:
-            # New keys have taken empty sketches, which new ones will take again.
-            for key in list(self._numbers)[known:]:
-                del self._numbers[key]
-            raise
+        self._column.update_many(np.broadcast_to(numbers, size), arguments, len(self._numbers))
 
     def _number(self, keys: Any) -> Int64Array:
         """Numbers of keys; new ones are given out as keys come."""
         different, which = distinct(keys)
-        known = self._numbers
+        known = self._known
         numbers = [known.setdefault(key, len(known)) for key in different]
         return np.array(numbers, dtype=np.int64)[which]
 
+    @property
+    def _known(self) -> dict[Hashable, int]:
+        """Numbers of the keys that have rows.
+
+        An update that was refused or interrupted may have given out further ones.
+        """
+        numbers, size = self._numbers, len(self._column)
+        if len(numbers) > size:
+            for key in list(numbers)[size:]:
+                numbers.pop(key, None)
+        return numbers
+
     def __getitem__(self, key: Hashable) -> S:
         """The sketch of a key, on its own: a copy."""
-        sketch: Any = self._column.sketch(self._numbers[canonical(key)])
+        sketch: Any = self._column.sketch(self._known[canonical(key)])
         return sketch  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
         """How many keys were seen."""
-        return len(self._numbers)
+        return len(self._known)
 
     def __contains__(self, key: object) -> bool:
         """Whether a key was seen."""
-        return canonical(key) in self._numbers
+        return canonical(key) in self._known
 
     def __iter__(self) -> Iterator[Hashable]:
         """Keys, as they first came."""
-        return iter(self._numbers)
+        return iter(self._known)
 
     def items(self) -> Iterator[tuple[Hashable, S]]:
         """Keys and their sketches."""
@@ -102,7 +106,7 @@ class Bank(Generic[S]):
     def to_bytes(self) -> dict[Hashable, bytes]:
         """``to_bytes`` of every sketch, in one pass."""
         frames = self._column.frames(finished=False)
-        return dict(zip(self._numbers, frames[: len(self)], strict=True))
+        return dict(zip(self._known, frames[: len(self)], strict=True))
 
     def __repr__(self) -> str:
         """How many of what."""

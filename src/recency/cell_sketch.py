@@ -463,7 +463,7 @@ class CellSketch(OrderedSketch):
         spreads = iter([each.spread for each in cells])
         tightness = iter([int(each.log.tightness[0]) for each in cells])
         states = CounterStates(
-            RankLog.concatenate([none, *(each.log for each in cells)]),
+            RankLog.joined([none, *(each.log for each in cells)]),
             np.array(
                 [
                     sketch._tightness or usual if sketch.is_empty else next(tightness)
@@ -522,7 +522,7 @@ class CellSketch(OrderedSketch):
             sketch.config = config
             sketch._start(None if tightness == usual else tightness)
             if seen:
-                log = states.log.part(number * size, (number + 1) * size)
+                log = states.log.take(np.arange(number * size, (number + 1) * size))
                 sketch._latest, sketch._late_count = latest, late_count
                 sketch._total = int(sums[number, 0])
                 if sketch._total:

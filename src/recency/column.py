@@ -28,8 +28,11 @@ class Column(Protocol):
     def extend(self, size: int) -> None:
         """Have empty sketches up to number ``size - 1``."""
 
-    def update_many(self, numbers: Int64Array, arguments: Mapping[str, Any]) -> None:
-        """``update_many`` for the sketch with each row's number; refused, it changes nothing."""
+    def update_many(self, numbers: Int64Array, arguments: Mapping[str, Any], size: int) -> None:
+        """``update_many`` for the sketch with each row's number, of ``size`` sketches then.
+
+        Refused, it changes nothing.
+        """
 
     def settle(self) -> None:
         """Work in what waits, and give back its memory; when makes no difference."""
@@ -65,8 +68,17 @@ class SketchColumn:
             stream = self._stream + number
             self._sketches.append(self._prototype.empty_like(self._merge_levels, stream))
 
-    def update_many(self, numbers: Int64Array, arguments: Mapping[str, Any]) -> None:
+    def update_many(self, numbers: Int64Array, arguments: Mapping[str, Any], size: int) -> None:
         """Copies take the rows, and replace their originals when all have."""
+        before = len(self)
+        self.extend(size)
+        try:
+            self._update_many(numbers, arguments)
+        except BaseException:
+            del self._sketches[before:]
+            raise
+
+    def _update_many(self, numbers: Int64Array, arguments: Mapping[str, Any]) -> None:
         columns = {
             name: values if is_one_for_all(values) else _indexable(values)
             for name, values in arguments.items()

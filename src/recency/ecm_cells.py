@@ -172,7 +172,7 @@ class LogCells:
     def error(self) -> float:
         """The relative error of a cell, merging included."""
         tightness = int(self.log.tightness[0])
-        return guarantee(self.spread, self.log.rule.relative_error(tightness))
+        return float(guarantee(self.spread, self.log.rule.relative_error(tightness)))
 
     @classmethod
     def merged(cls, cells: Sequence[Self], own_cutoffs: Sequence[int], cutoff: int) -> "LogCells":

@@ -203,7 +203,7 @@ class NthRecentWave(WindowedSketch):
     @property
     def guarantee(self) -> float:
         """The relative error of the age; merging does not change it."""
-        return WAVE.relative_error(self._log.tightness)
+        return float(WAVE.relative_error(self._log.tightness))
 
     def query(self, n: int = 1, now: Time | None = None) -> Estimate:
         """The age, in ticks at ``now``, of the n-th most recent 1.

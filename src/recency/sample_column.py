@@ -52,8 +52,19 @@ class SampleColumn:
             self._seen = np.append(self._seen, np.zeros(more, dtype=np.bool_))
             self._by_id = np.append(self._by_id, np.zeros(more, dtype=np.bool_))
 
-    def update_many(self, numbers: Int64Array, arguments: Mapping[str, Any]) -> None:
-        """``update_many`` for the sketch with each row's number."""
+    def update_many(self, numbers: Int64Array, arguments: Mapping[str, Any], size: int) -> None:
+        """``update_many`` for the sketch with each row's number, of ``size`` sketches then."""
+        before = len(self)
+        self.extend(size)
+        try:
+            self._update_many(numbers, arguments)
+        except BaseException:
+            self._extra = [column[:before] for column in self._extra]
+            self._latest, self._seen = self._latest[:before], self._seen[:before]
+            self._by_id = self._by_id[:before]
+            raise
+
+    def _update_many(self, numbers: Int64Array, arguments: Mapping[str, Any]) -> None:
         check_lengths(numbers.size, arguments)
         ticks, columns, counted = self._prototype._rows_for_column(numbers, arguments, self._extra)
         if not numbers.size:

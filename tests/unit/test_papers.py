@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from recency import DeterministicWave, ExponentialHistogram, IncompatibleSketchError
+from states import body_of
 
 # Gibbons & Tirthapura 2004, Fig. 1: position → 1-rank of the 1-bits that the figure shows, and
 # what its text says of Fig. 2 (rank 24 at position 44). Between the points the figure leaves open
@@ -32,7 +33,6 @@ def figure_wave():
     # The figure keeps the whole of each level; N = 48 would expire positions up to 51.
     wave = DeterministicWave(relative_error=1 / 3, by="count")
     wave.update_many(figure_1_stream())
-    wave._settle()
     return wave
 
 
@@ -41,7 +41,7 @@ def test_figure_1_window_of_39_holds_20_ones():
 
 
 def test_figure_2_and_3_positions_in_the_wave():
-    log = figure_wave()._log
+    log = body_of(figure_wave())
     rank_at = dict(zip(log.times.tolist(), log.ranks.tolist(), strict=True))
     # Fig. 3 stores ⌈(1/ε + 1)/2⌉ = 2 positions at each level below the highest, which holds 4.
     by_level = {}
@@ -77,7 +77,8 @@ def test_expired_positions_leave_the_answer_as_it_was():
     wave = DeterministicWave(window=48, relative_error=1 / 3, by="count")
     wave.update_many(figure_1_stream())
     assert wave.query(39) == figure_wave().query(39)
-    assert wave._log.ranks[wave._log.times <= 51].max() == 24  # the figure's r₁
+    log = body_of(wave)
+    assert log.ranks[log.times <= 51].max() == 24  # the figure's r₁
 
 
 @pytest.mark.parametrize("cls", [ExponentialHistogram, DeterministicWave])

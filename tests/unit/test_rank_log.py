@@ -106,7 +106,7 @@ def test_many_keys_in_one_call_are_as_many_logs(data, rule):
         assert log.bounds_of_one(int(since[key])) == (lower[key], upper[key])
         truth = values[(owner == key) & (times > since[key])].sum()
         assert lower[key] <= truth <= upper[key]
-    back = RankLog.concatenate(alone)
+    back = RankLog.joined(alone)
     assert back.starts.tolist() == together.starts.tolist()
     assert back.ranks.tolist() == together.ranks.tolist()
 

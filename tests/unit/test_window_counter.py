@@ -15,6 +15,7 @@ from recency import (
     loads,
     merge_all,
 )
+from states import body_of, change
 
 both = pytest.mark.parametrize("cls", [ExponentialHistogram, DeterministicWave])
 
@@ -255,9 +256,9 @@ def test_window_that_starts_at_a_remembered_time_is_exact_on_both_sides(cls):
     sketch = cls(relative_error=0.5)
     times = np.arange(0, 3000, 3)
     sketch.update_many(at=times)
-    sketch._settle()
-    gaps = sketch._log.gaps()[1:]
-    after_gap, before_gap = sketch._log.times[1:][gaps > 0], sketch._log.times[:-1][gaps > 0]
+    log = body_of(sketch)
+    gaps = log.gaps()[1:]
+    after_gap, before_gap = log.times[1:][gaps > 0], log.times[:-1][gaps > 0]
     assert after_gap.size > 3
     for since in [*before_gap.tolist(), *(after_gap - 1).tolist()]:
         answer = sketch.query(2997 - since)
@@ -275,7 +276,7 @@ def test_bounds_after_merging_are_those_of_the_displacement(cls):
     merged = merge_all(parts)
     moved = parts[0].guarantee  # ε₂ of one level
     for window in (100, 333, 1000, 3001):
-        low, high = (int(b[0]) for b in merged._log.bounds(np.array([3999 - window])))
+        low, high = (int(b[0]) for b in body_of(merged).bounds(np.array([3999 - window])))
         answer = merged.query(window)
         assert answer.lower == int(np.ceil(round(low / (1 + moved), 6)))
         assert answer.upper == min(4000, int(np.floor(round(high / (1 - moved), 6))))
@@ -319,7 +320,7 @@ def test_endless_merging_stays_readable(cls):
     sketch, other = cls(relative_error=0.9), cls(relative_error=0.9)
     sketch.update(at=0)
     other.update(at=0)
-    sketch._spread = 1e299  # as after a few thousand merges in a chain
+    change(sketch, merge_factor=1e299)  # as after a few thousand merges in a chain
     for _ in range(10):
         sketch.merge(other)
         assert loads(sketch.to_bytes()) == sketch
@@ -331,7 +332,7 @@ def test_endless_merging_stays_readable(cls):
 def test_positions_cannot_run_out_of_int64(cls):
     sketch = cls(by="count")
     sketch.update()
-    sketch._latest = 2**63 - 2
+    change(sketch, latest=2**63 - 2)
     sketch.update()
     before = sketch.to_bytes()
     for refused in (lambda: sketch.update(), lambda: sketch.update_many([1, 1])):
@@ -352,9 +353,9 @@ def test_buffers_are_given_back():
     sketch = ExponentialHistogram()
     for at in range(10_000):
         sketch.update(at=at)
-    assert sketch._pending.size
+    assert sketch._keyed.nbytes > 8 * 10_000
     sketch.query()
-    assert sketch._pending._buffer.size == 0
+    assert sketch._keyed.nbytes < 10_000
 
 
 def test_wrong_kinds_at_the_doors():
@@ -394,10 +395,9 @@ def test_states_below_the_promise_and_unknown_flags_are_corrupt():
     tight, loose = (ExponentialHistogram(relative_error=e) for e in (0.1, 0.2))
     for sketch in (tight, loose):
         sketch.update(at=1)
-        sketch._settle()
     with pytest.raises(CorruptSketchError, match="unknown flags 4"):
         loads(reframed(tight.to_bytes(), lambda frame: frame.__setitem__(4, 4)))
-    tight._log = loose._log
+    change(tight, body_of(loose))
     frame = tight.to_bytes()
     with pytest.raises(CorruptSketchError, match="less tight"):
         loads(frame)
@@ -406,9 +406,9 @@ def test_states_below_the_promise_and_unknown_flags_are_corrupt():
 def test_positions_before_the_first_are_corrupt():
     sketch = ExponentialHistogram(by="count")
     sketch.update_many([1, 1, 1])
-    sketch._settle()
-    for change in (-1, -3):
-        sketch._log = replace(sketch._log, times=sketch._log.times + change)
+    for shift in (-1, -3):
+        log = body_of(sketch)
+        change(sketch, replace(log, times=log.times + shift))
         frame = sketch.to_bytes()
         with pytest.raises(CorruptSketchError, match="positions out of range"):
             loads(frame)
@@ -446,7 +446,7 @@ def test_times_half_the_range_apart_are_written_and_read(cls, times):
 def test_a_count_of_late_events_does_not_wrap(cls):
     sketch = cls(late="clamp")
     sketch.update(at=10)
-    sketch._late_count = 2**63 - 1
+    change(sketch, late_count=2**63 - 1)
     sketch.update(at=3)
     assert sketch.late_count == 2**63 - 1
     assert loads(sketch.to_bytes()).late_count == 2**63 - 1

@@ -52,6 +52,8 @@ def offsets(counts: Int64Array) -> Int64Array:
 
 def is_sorted(x: Int64Array) -> bool:
     """Whether no element is smaller than the one before it."""
+    if x.strides == (0,):
+        return True
     return bool((x[1:] >= x[:-1]).all())
 
 
@@ -84,6 +86,8 @@ def nth_of_its_kind(keys: Int64Array) -> Int64Array:
 
 def exact_sum(x: Int64Array) -> int:
     """The sum of non-negative integers as a Python integer, whatever its size."""
+    if x.size and x.strides == (0,):
+        return int(x[0]) * x.size
     if x.size and int(x.max()) <= INT64_MAX // x.size:
         return int(x.sum())
     return (int((x >> 32).sum()) << 32) + int((x & 0xFFFFFFFF).sum())

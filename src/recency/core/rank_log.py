@@ -48,7 +48,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -83,8 +83,8 @@ class Rule(Protocol):
         """The smallest parameter that keeps the error at or below ``relative_error``."""
         ...
 
-    def relative_error(self, tightness: int) -> float:
-        """The error that a parameter guarantees."""
+    def relative_error(self, tightness: Any) -> Any:
+        """The error that a parameter, or each of an array, guarantees."""
         ...
 
     def oldest(self, level: Int64Array, totals: Int64Array, tightness: Int64Array) -> Int64Array:
@@ -99,7 +99,7 @@ class ExponentialRule:
         """k = ⌈1/ε⌉."""
         return int(np.clip(np.ceil(1 / relative_error), _MIN_TIGHTNESS, MAX_TIGHTNESS))
 
-    def relative_error(self, tightness: int) -> float:
+    def relative_error(self, tightness: Any) -> Any:
         """1/k."""
         return 1 / tightness
 
@@ -119,7 +119,7 @@ class WaveRule:
         k = np.ceil((1 / relative_error + 1) / 2)
         return int(np.clip(k, _MIN_TIGHTNESS, MAX_TIGHTNESS))
 
-    def relative_error(self, tightness: int) -> float:
+    def relative_error(self, tightness: Any) -> Any:
         """1/(2K − 1)."""
         return 1 / (2 * tightness - 1)
 
@@ -132,9 +132,12 @@ EXPONENTIAL = ExponentialRule()
 WAVE = WaveRule()
 
 
-def guarantee(spread: float, log_error: float) -> float:
-    """(1 + ε₂)(1 + ε) − 1; exactly ε for a log that was never merged."""
-    return (spread - 1) + spread * log_error
+Floats = TypeVar("Floats", float, FloatArray)
+
+
+def guarantee(factor: Floats, log_error: Floats) -> Floats:
+    """(1 + ε₂)(1 + ε) − 1, where ``factor`` is 1 + ε₂; exactly ε if nothing was ever merged."""
+    return (factor - 1) + factor * log_error
 
 
 def tightness_for_tree(rule: Rule, relative_error: float, levels: int) -> int:
@@ -160,28 +163,25 @@ def kept_ranks(rule: Rule, totals: Int64Array, tightness: int) -> Int64Array:
 
 
 def before_merging(
-    lower: Int64Array, upper: Int64Array, totals: Int64Array, spread: float
+    lower: Int64Array, upper: Int64Array, totals: Int64Array, factor: FloatArray | float
 ) -> tuple[Int64Array, Int64Array]:
     """Bounds on the truth x from bounds on a merged log's y, where |y − x| ≤ ε₂ x.
 
-    Merging moves no unit beyond the first or the last item: none and all stay exact.
+    ``factor`` is 1 + ε₂. Merging moves no unit beyond the first or the last item: none and all stay
+    exact.
     """
-    moved = spread - 1
-    if not moved:
+    moved = np.asarray(factor) - 1
+    if not moved.any():
         return lower, upper
-    inside = (lower > 0) & (lower < totals)
-    shrunk = np.ceil(lower / (1 + moved) * (1 - _ROUNDING)).astype(np.int64)
+    inside = (lower > 0) & (lower < totals) & (moved > 0)
+    shrunk = np.ceil(lower / factor * (1 - _ROUNDING)).astype(np.int64)
     lower = np.where(inside, shrunk, lower)
-    inside = (upper > 0) & (upper < totals)
-    if moved < 1:
-        grown = np.floor(upper / (1 - moved) * (1 + _ROUNDING))
-        grown = np.where(grown < totals, grown, 0)  # which may be beyond int64
-        upper = np.where(
-            inside & (grown > 0), grown.astype(np.int64), np.where(inside, totals, upper)
-        )
-    else:
-        upper = np.where(inside, totals, upper)
-    return lower, upper
+    inside = (upper > 0) & (upper < totals) & (moved > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        grown = np.floor(upper / np.maximum(1 - moved, 0) * (1 + _ROUNDING))
+    grown = np.where(inside & (grown < totals), grown, 0)  # it may be beyond int64
+    at_most = np.where(grown > 0, grown.astype(np.int64), totals)
+    return lower, np.where(inside, at_most, upper)
 
 
 def loosest(rule: Rule, relative_error: float, spread: FloatArray) -> Int64Array:
@@ -226,8 +226,8 @@ class RankLog:
         return RankLog(rule, tightness, zeros[1:], zeros, none, none, none)
 
     @staticmethod
-    def concatenate(logs: Sequence["RankLog"]) -> "RankLog":
-        """The keys of several logs of one rule side by side, in one log."""
+    def joined(logs: Sequence["RankLog"]) -> "RankLog":
+        """The keys of several logs of one rule one after the other."""
         return RankLog(
             logs[0].rule,
             np.concatenate([log.tightness for log in logs]),
@@ -256,37 +256,36 @@ class RankLog:
             for i, (a, b) in enumerate(pairwise(bounds))
         ]
 
-    def part(self, begin: int, end: int) -> "RankLog":
+    def take(self, keys: Int64Array) -> "RankLog":
         """The log of some keys, on its own."""
-        a, b = int(self.starts[begin]), int(self.starts[end])
+        counts = np.diff(self.starts)[keys]
+        starts = offsets(counts)
+        items = np.repeat(self.starts[keys] - starts[:-1], counts) + np.arange(starts[-1])
         return RankLog(
             self.rule,
-            self.tightness[begin:end],
-            self.totals[begin:end],
-            self.starts[begin : end + 1] - a,
-            self.times[a:b],
-            self.ranks[a:b],
-            self.values[a:b],
+            self.tightness[keys],
+            self.totals[keys],
+            starts,
+            self.times[items],
+            self.ranks[items],
+            self.values[items],
         )
 
-    def only(self, chosen: BoolArray) -> "RankLog":
-        """Without keys that have no items."""
-        return replace(
-            self,
-            tightness=self.tightness[chosen],
-            totals=self.totals[chosen],
-            starts=offsets(np.diff(self.starts)[chosen]),
-        )
+    def among(self, keys: Int64Array, tightness: Int64Array) -> "RankLog":
+        """These keys as ``keys``, which are ascending, among others without items."""
+        counts, totals = np.zeros((2, tightness.size), dtype=np.int64)
+        counts[keys], totals[keys] = np.diff(self.starts), self.totals
+        return replace(self, tightness=tightness, totals=totals, starts=offsets(counts))
 
-    def extended(self, tightness: Int64Array) -> "RankLog":
-        """This log and further keys, without items."""
-        more = tightness.size
-        return replace(
-            self,
-            tightness=np.append(self.tightness, tightness),
-            totals=np.append(self.totals, np.zeros(more, dtype=np.int64)),
-            starts=np.append(self.starts, np.full(more, self.starts[-1])),
-        )
+    @property
+    def entries(self) -> int:
+        """How many items there are."""
+        return self.times.size
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held by items."""
+        return 24 * self.times.size
 
     def loosened(self, tightness: Int64Array, cutoff: Int64Array) -> "RankLog":
         """The log that the same streams have with less tightness: ranks kept there are kept here.
@@ -432,22 +431,33 @@ class RankLog:
         tightness: Int64Array,
         cutoff: Int64Array,
     ) -> "RankLog":
-        """Key by key, one log of all streams (Papapetrou et al. 2012, §5.1), in one step.
+        """Key by key, one log of all streams (:meth:`replayed_into`)."""
+        none = RankLog.empty(logs[0].rule, tightness)
+        keys = np.tile(np.arange(tightness.size), len(logs))
+        return RankLog.joined(logs).replayed_into(none, keys, np.concatenate(log_cutoffs), cutoff)
 
-        Each log is replayed: an item at its own time, the units between two items half at the
-        older time and half at the newer. So at most half a gap crosses any window edge, which is
-        within the log's relative error (Lemma 1 there). Units before the oldest item belong to
-        items that have expired: there the log's own cutoff is the older time.
+    def replayed_into(
+        self, log: "RankLog", keys: Int64Array, own_cutoff: Int64Array, cutoff: Int64Array
+    ) -> "RankLog":
+        """``log`` with the streams of this one, key i as key ``keys[i]``, in one step.
+
+        Each log is replayed (Papapetrou et al. 2012, §5.1): an item at its own time, the units
+        between two items half at the older time and half at the newer. So at most half a gap
+        crosses any window edge, which is within the log's relative error (Lemma 1 there). Units
+        before the oldest item belong to items that have expired: there the log's own cutoff is the
+        older time. The keys must have no items in ``log``.
         """
-        replayed = [log._replayed(own) for log, own in zip(logs, log_cutoffs, strict=True)]
-        keys, times, values = (np.concatenate(column) for column in zip(*replayed, strict=True))
-        return RankLog.empty(logs[0].rule, tightness).append(keys, times, values, cutoff)
+        own_keys, times, values = self._replayed(own_cutoff)
+        return log.append(keys[own_keys], times, values, cutoff)
 
     def bounds(self, since: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Per key, the least and the most units later than ``since`` that fit the log.
 
         ``since`` must not be before the cutoff of the last change.
         """
+        if self.size == 1:
+            one = self.bounds_of_one(int(since[0]))
+            return np.array(one[:1]), np.array(one[1:])
         begin, end = self.starts[:-1], self.starts[1:]
         if self.times.size > 16 * self.size:
             i = self._first_later(since)

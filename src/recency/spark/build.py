@@ -205,9 +205,9 @@ class Groups:
         numbers = numbers[known.num_rows :]
         columns = [one_array(column) for column in table.columns[:first_key]]
         for job, column in zip(self._jobs, self._columns, strict=True):
-            column.extend(first_rows.size)
             events, rows = job.events(columns)
-            column.update_many(numbers if rows is None else numbers[rows], events)
+            of_rows = numbers if rows is None else numbers[rows]
+            column.update_many(of_rows, events, first_rows.size)
 
     def settle(self) -> None:
         """Have no rows wait in sketches."""

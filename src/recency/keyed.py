@@ -1,0 +1,227 @@
+"""The state of n keys of one configuration, with a buffer in front: the one mutable object.
+
+Everything that changes is one reference, ``_data``. A public call computes values and ends by
+setting it, or by appending one row to a list, so that whatever interrupts a call leaves the state
+as it was before it, or as it is after it. Absorbing buffered rows sooner or later has no effect on
+the state, so reading from several threads is safe while none writes.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recency.algorithm import Admitted, Algorithm, Columns, State
+from recency.core import validate
+from recency.core.arrays import Int64Array
+from recency.core.codec import RecordReader, RecordWriter
+
+_ROWS = 4096  # single rows that are kept as tuples; arrays take a sixth of their memory
+_LEAST_BUFFER = 256
+_ZERO = np.int64(0)
+
+
+class _Data(NamedTuple):
+    """The tally counts all rows but the single ones; the body has those that were absorbed."""
+
+    tally: Any
+    body: Any
+    buffer: Columns  # of rows, up to ``buffered``; then, if there are several, their keys
+    buffered: int
+    rows: list[Any]  # single updates, which came after those in the buffer
+    is_current: bool  # whether the body has left behind what the clock of the tally has
+
+
+def _absorbed(state: State) -> _Data:
+    return _Data(state.tally, state.body, (), 0, [], True)
+
+
+class Keyed:
+    """n keys, numbered from 0."""
+
+    def __init__(
+        self, algorithm: Algorithm, size: int, merge_levels: int = 0, first_stream: int = 0
+    ) -> None:
+        self.algorithm = algorithm
+        self._merge_levels, self._first_stream = merge_levels, first_stream
+        self._data = _absorbed(algorithm.empty(size, merge_levels, first_stream))
+
+    @classmethod
+    def of(cls, algorithm: Algorithm, state: State) -> "Keyed":
+        """Keys in this state."""
+        keyed = cls.__new__(cls)
+        keyed.algorithm = algorithm
+        keyed._merge_levels = keyed._first_stream = 0
+        keyed._data = _absorbed(state)
+        return keyed
+
+    @classmethod
+    def from_records(cls, algorithm: Algorithm, reader: RecordReader) -> "Keyed":
+        """A key for each record."""
+        keyed = cls.of(algorithm, algorithm.read(reader))
+        reader.finish(keyed.records())
+        return keyed
+
+    def __len__(self) -> int:
+        """How many keys there are."""
+        return int(self._data.tally.size)
+
+    @property
+    def tally(self) -> Any:
+        """The tally, single updates included."""
+        if self._data.rows:
+            self._data = self._stacked(self._data)
+        return self._data.tally
+
+    def add_row(self, *arguments: Any) -> None:
+        """One update of a single key."""
+        data = self._data
+        if len(data.rows) >= _ROWS:
+            self._data = data = self._stacked(data)
+        rows = data.rows
+        rows.append(self.algorithm.check_row(data.tally, rows[-1] if rows else None, *arguments))
+
+    def update_many(
+        self, keys: Int64Array | None, arguments: Mapping[str, Any], size: int = 1
+    ) -> None:
+        """Rows for these keys (None: for the only one); there are ``size`` keys then, or more."""
+        if keys is not None:
+            check_lengths(keys.size, arguments)
+        columns = self.algorithm.check(None if keys is None else keys.size, **arguments)
+        rows = columns[0].size
+        if keys is None:
+            keys = only_key(rows)
+        data = self._stacked(self._extended(size))
+        if rows:
+            data = self._taken_in(data, self.algorithm.admit(data.tally, keys, columns))
+        self._data = data
+
+    def extend(self, size: int) -> None:
+        """Have empty keys up to number ``size`` - 1."""
+        self._data = self._extended(size)
+
+    def state(self) -> State:
+        """The state, all rows absorbed."""
+        data = self._data
+        if data.rows or not data.is_current:
+            self._data = data = self._flushed(self._stacked(data))
+        return State(data.tally, data.body)
+
+    def take(self, keys: Int64Array) -> "Keyed":
+        """Some of the keys, on their own."""
+        tally, body = self.state()
+        return Keyed.of(self.algorithm, State(tally.take(keys), body.take(keys)))
+
+    def split(self) -> list["Keyed"]:
+        """Each key on its own."""
+        tally, body = self.state()
+        return [
+            Keyed.of(self.algorithm, State(*each))
+            for each in zip(tally.split(), body.split(), strict=True)
+        ]
+
+    def merged(self, into: Int64Array, size: int) -> "Keyed":
+        """``size`` keys, where key i of these is merged into key ``into[i]``."""
+        return Keyed.of(self.algorithm, self.algorithm.merge(self.state(), into, size))
+
+    def finalized(self, prototype: "Keyed") -> "Keyed":
+        """The keys as a user of the prototype expects them."""
+        return Keyed.of(self.algorithm, self.algorithm.finalize(self.state(), prototype.state()))
+
+    def records(self) -> RecordWriter:
+        """A record for each key."""
+        writer = RecordWriter(len(self))
+        self.algorithm.write(self.state(), writer)
+        return writer
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, roughly."""
+        data = self._data
+        return int(data.body.nbytes) + sum(column.nbytes for column in data.buffer) + 48 * len(self)
+
+    # --- values of _data, none of which is in place yet ---
+
+    def _extended(self, size: int) -> _Data:
+        """With empty keys up to number ``size`` - 1."""
+        data = self._data
+        more = size - data.tally.size
+        if more <= 0:
+            return data
+        if data.tally.size == 1:  # its rows are buffered without their key
+            data = self._flushed(data)
+        first = self._first_stream + data.tally.size
+        new = self.algorithm.empty(more, self._merge_levels, first)
+        return data._replace(
+            tally=data.tally.joined([data.tally, new.tally]),
+            body=data.body.joined([data.body, new.body]),
+        )
+
+    def _stacked(self, data: _Data) -> _Data:
+        """With single updates in the buffer."""
+        if not data.rows:
+            return data
+        without = _Data(data.tally, data.body, data.buffer, data.buffered, [], data.is_current)
+        return self._taken_in(without, self.algorithm.stack(data.tally, data.rows))
+
+    def _taken_in(self, data: _Data, admitted: Admitted) -> _Data:
+        """With more rows in the buffer, or absorbed if there are many."""
+        tally, keys, columns = admitted
+        size = keys.size
+        room = max(self.algorithm.flush_rows, data.body.entries, tally.size)
+        if data.buffered and data.buffered + size > room:
+            data = self._flushed(data)
+        if size >= room:
+            body = self.algorithm.absorb(State(tally, data.body), keys, columns)
+            return _absorbed(State(tally, body))
+        if tally.size > 1:
+            columns = (*columns, keys)
+        begin, end = data.buffered, data.buffered + size
+        buffer = data.buffer or tuple(np.empty(0, dtype=column.dtype) for column in columns)
+        if end > buffer[0].size:
+            capacity = max(_LEAST_BUFFER, end + end // 2)
+            buffer = tuple(_grown(column, begin, capacity) for column in buffer)
+        for stored, column in zip(buffer, columns, strict=True):
+            stored[begin:end] = column
+        return _Data(tally, data.body, buffer, end, data.rows, False)
+
+    def _flushed(self, data: _Data) -> _Data:
+        """With the rows of the buffer absorbed, and what the clock has left behind gone."""
+        if data.is_current:
+            return data
+        columns = tuple(column[: data.buffered] for column in data.buffer)
+        keys = only_key(data.buffered)
+        if data.tally.size > 1:
+            keys, columns = columns[-1], columns[:-1]
+        body = self.algorithm.absorb(State(data.tally, data.body), keys, columns)
+        return _absorbed(State(data.tally, body))
+
+
+def only_key(size: int) -> Int64Array:
+    """The key of so many rows, where there is just one."""
+    return np.broadcast_to(_ZERO, size)
+
+
+def _grown(column: NDArray[Any], used: int, capacity: int) -> NDArray[Any]:
+    larger = np.empty(capacity, dtype=column.dtype)
+    larger[:used] = column[:used]
+    return larger
+
+
+def joined(keyed: Sequence[Keyed]) -> Keyed:
+    """All keys of several of one configuration, in order."""
+    if len(keyed) == 1:
+        return keyed[0]
+    tallies, bodies = zip(*(each.state() for each in keyed), strict=True)
+    state = State(tallies[0].joined(tallies), bodies[0].joined(bodies))
+    return Keyed.of(keyed[0].algorithm, state)
+
+
+def check_lengths(size: int, arguments: Mapping[str, Any]) -> None:
+    """Refuse columns that do not have one value for each of ``size`` rows."""
+    for name, values in arguments.items():
+        if not (values is None or validate.is_scalar(values)) and len(values) != size:
+            raise ValueError(
+                f"keys and {name} must have the same length, got {size} and {len(values)}"
+            )

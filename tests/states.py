@@ -1,0 +1,27 @@
+"""What is inside a sketch, for tests that look at it or make states that streams rarely lead to."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from recency.algorithm import State
+from recency.keyed import Keyed
+
+
+def body_of(sketch):
+    return sketch._keyed.state().body
+
+
+def tally_of(sketch):
+    return sketch._keyed.tally
+
+
+def change(sketch, body=None, **tally):
+    """Put a sketch into another state: another body, other values in its tally."""
+    old = sketch._keyed.state()
+    changed = {
+        name: np.array([value], dtype=getattr(old.tally, name).dtype)
+        for name, value in tally.items()
+    }
+    state = State(replace(old.tally, **changed), old.body if body is None else body)
+    sketch._keyed = Keyed.of(sketch._algorithm, state)
