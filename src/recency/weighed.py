@@ -29,6 +29,7 @@ from recency.errors import NoAnswerError
 from recency.estimate import Estimate
 
 _MOST_ELEMENTS = 2.0**63  # no element stands for more others
+_ROUNDING = 2.0**-51  # of a sum, a quotient and this, and twice that
 
 TOO_SMALL = "none of the elements was sampled: it needs a larger capacity"
 FADED = (
@@ -190,7 +191,7 @@ class Weighed:
         """Which part of the whole some elements make up, in [0, 1]."""
         self.check_sampled()
         part, rest = (self.of(each).sampled_total(confidence) for each in (matches, ~matches))
-        return share(part, rest)
+        return share(part, rest, is_certain=not self.most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,17 +220,22 @@ def _with_bounds(
     return value, lower, upper
 
 
-def share(part: Triple, rest: Triple) -> Triple:
+def share(part: Triple, rest: Triple, is_certain: bool = False) -> Triple:
     """part / (part + rest), from bounds on both, which are independent, and those of a sample.
 
-    (A bound that is certain may be the truth itself, and then says nothing of deviations.)
+    (A bound that is certain may be the truth itself, and then says nothing of deviations: with
+    ``is_certain``, both must be so, and the ends are those of the bounds.)
     The share q is where (1 − q)·part = q·rest. The difference of both sides has an interval that
     combines theirs by squares (Zou & Donner 2008); the ends are where it stops containing 0.
     """
     whole = part[0] + rest[0]
     value = part[0] / whole
-    if part[1] == part[2] and rest[1] == rest[2]:
-        return value, value, value
+    if (part[1] == part[2] and rest[1] == rest[2]) or part[2] == 0 or rest[2] == 0:
+        return value, value, value  # exact, or surely nothing or all, however large that is
+    if is_certain:
+        lower = part[1] / (part[1] + rest[2]) * (1 - _ROUNDING)
+        upper = part[2] / (part[2] + rest[1]) * (1 + _ROUNDING)
+        return value, min(lower, value), min(max(upper, value), 1.0)
 
     def least(part: Triple, rest: Triple) -> float:
         below, above = part[0] - part[1], rest[2] - rest[0]
