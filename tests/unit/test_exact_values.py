@@ -88,3 +88,25 @@ def test_certain_sums_cover_integers_that_were_rounded(ask, values):
 def test_small_sums_of_integers_are_exact():
     answer = summed(np.array([2**52, 7]))
     assert answer.lower == answer.upper == 2**52 + 7
+
+
+LONG = np.longdouble(1) + np.finfo(np.longdouble).eps
+
+
+@pytest.mark.skipif(float(LONG) == LONG, reason="long doubles are no longer than others here")
+@pytest.mark.parametrize("bad", [LONG, np.array([1, LONG]), [1.0, LONG], np.array(LONG)])
+def test_longer_floats_are_not_rounded_silently(bad):
+    for sketch in (SumWave(), QuantileWave(), DecayedSample()):
+        with pytest.raises(ValueError, match="exact as float64"):
+            sketch.update_many(bad, at=1)
+        assert sketch.is_empty
+        sketch.update_many(np.array([1.5, 2], dtype=np.longdouble), at=1)
+        assert not sketch.is_empty
+
+
+@pytest.mark.skipif(float(LONG) == LONG, reason="long doubles are no longer than others here")
+def test_no_parameter_is_a_longer_float():
+    with pytest.raises(ValueError, match="value must be exact as float64"):
+        QuantileWave().rank(LONG)
+    with pytest.raises(ValueError, match="value must be exact as float64"):
+        SumWave().update(LONG, at=1)
