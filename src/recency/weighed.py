@@ -95,7 +95,7 @@ class Weighed:
             return certain
         parts, units = (each[random] / self.most for each in (self.shares, self.units))
         total, squares = rounded_once(parts), rounded_once(parts * units)
-        return _with_bounds(certain[0], total, squares, self.most, confidence)
+        return _with_bounds(certain, total, squares, self.most, confidence)
 
     def total(self, confidence: float) -> Triple:
         """The same, from all that is present."""
@@ -208,15 +208,16 @@ class _Running:
         known, parts, squares = (
             float(each[end] - each[begin]) for each in (self.known, self.parts, self.squares)
         )
-        return _with_bounds(known, max(parts, 0.0), max(squares, 0.0), self.most, confidence)
+        return _with_bounds((known,) * 3, max(parts, 0.0), max(squares, 0.0), self.most, confidence)
 
 
 def _with_bounds(
-    known: float, total: float, squares: float, most: float, confidence: float
+    known: Triple, total: float, squares: float, most: float, confidence: float
 ) -> Triple:
     """What is known, and what sampled elements stand for, whose shares are in units of ``most``."""
-    bounds = sum_interval(total, squares, confidence)
-    value, lower, upper = (known + most * x for x in (total, *bounds))
+    lower, upper = sum_interval(total, squares, confidence)
+    parts = zip(known, (total, lower, upper), strict=True)
+    value, lower, upper = (certain + most * x for certain, x in parts)
     return value, lower, upper
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from recency import DecayedSample, QuantileWave, SumWave, WeightBasedMergingHistogram
-from recency.decay import Polynomial
+from recency.decay import NoDecay, Polynomial
 
 SKETCHES = {
     "quantiles": QuantileWave,
@@ -83,6 +83,26 @@ def test_certain_sums_cover_integers_that_were_rounded(ask, values):
     assert answer.confidence == 1.0
     assert Fraction(answer.lower) <= sum(values) <= Fraction(answer.upper)
     assert float(answer.upper - answer.lower) <= 1e-15 * sum(values)
+
+
+@pytest.mark.parametrize("make", [SumWave, DecayedSample, SKETCHES["correlated"]])
+def test_large_integers_beside_forgotten_small_ones_are_covered(make):
+    """Three that were rounded up, by more than what is forgotten."""
+    values = [2**56 + 9] * 3 + [1] * 8
+    for seed in range(50):
+        sketch = seeded(make, seed)
+        column = {"value": values} if make is SumWave else {"value": 1, "weight": values}
+        sketch.update_many(**column, at=0, id=np.arange(11))
+        answer = sketch.query(decay=NoDecay()) if make is DecayedSample else sketch.query()
+        assert answer.lower <= sum(values) <= answer.upper  # Python compares them exactly
+
+
+def seeded(make, seed):
+    """With room for so few that some are forgotten."""
+    settings = {"capacity": 3, "seed": seed}
+    if make in (SumWave, DecayedSample):
+        return make(**settings)
+    return WeightBasedMergingHistogram(NoDecay(), **settings)
 
 
 def test_small_sums_of_integers_are_exact():
