@@ -10,7 +10,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
-from typing import Any, ClassVar, Concatenate, Literal, NamedTuple, ParamSpec, Self, TypeVar
+from typing import (
+    Any,
+    ClassVar,
+    Concatenate,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    Self,
+    TypeVar,
+    overload,
+)
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +118,15 @@ class Algorithm(ABC):
     needs_order: bool = False
     """Whether rows must come in time order, but for those of one ``update_many``."""
 
+    unmergeable: str | None = None
+    """Why sketches of this configuration cannot be merged, if they cannot."""
+
+    draws_coins: bool = False
+    """Whether events draw coins from a stream, unless they have ids."""
+
+    has_clock: bool = True
+    """Whether windows are of time, not of a number of updates."""
+
     window: int | None = None
     """The largest window in ticks; None for no bound."""
 
@@ -178,6 +197,10 @@ class Algorithm(ABC):
     def read(self, reader: RecordReader) -> State:
         """The inverse of :meth:`write`; refuses what no stream leads to."""
 
+    def what_was_seen(self, state: State) -> list[str]:
+        """For ``repr``, what each key says of its stream."""
+        return [f"latest={latest}" for latest in state.tally.latest.tolist()]
+
     def cutoff(self, tally: Any) -> Int64Array:
         """For each key, the last time that no window reaches."""
         return cutoffs(tally.latest, self.window)
@@ -232,15 +255,34 @@ def unanswered(estimate: Estimate, missing: BoolArray, reason: str) -> Estimate:
     )
 
 
-def question(answer: Callable[Concatenate[View, P], R]) -> Callable[Concatenate[Any, P], R]:
+@overload
+def question(answer: Callable[Concatenate[View, P], R]) -> Callable[Concatenate[Any, P], R]: ...
+@overload
+def question(
+    *, per_key: bool
+) -> Callable[[Callable[Concatenate[View, P], R]], Callable[Concatenate[Any, P], R]]: ...
+def question(answer: Any = None, *, per_key: bool = False) -> Any:
     """Declare a question: a function of a view of n keys, whose answer has an array for them.
 
-    Of a sketch, which has one key, it is a method whose answer is that of the key.
+    Of a sketch, which has one key, it is a method whose answer is that of the key. With ``per_key``
+    the function is only ever given views of one key, and may answer anything.
     """
 
-    @wraps(answer)
-    def ask(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._ask(answer, *args, **kwargs)  # type: ignore[no-any-return]
+    def declare(answer: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(answer)
+        def ask(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return self._ask(answer, *args, **kwargs)
 
-    ask.of_view = answer  # type: ignore[attr-defined]
-    return ask  # type: ignore[return-value]
+        ask.of_view, ask.per_key = answer, per_key  # type: ignore[attr-defined]
+        return ask
+
+    return declare if answer is None else declare(answer)
+
+
+def questions_of(cls: type) -> dict[str, Any]:
+    """The questions of a class of sketches by name, as they were declared."""
+    return {
+        name: method
+        for name in dir(cls)
+        if hasattr(method := getattr(cls, name), "of_view") and not name.startswith("_")
+    }

@@ -12,6 +12,12 @@ from recency.core.arrays import INT64_MAX, Int64Array, broadcast, nth_of_its_kin
 from recency.errors import OutOfOrderError
 from recency.timeunit import to_tick, to_ticks
 
+NOT_BY_COUNT = (
+    "count-based windows do not say how the positions of two streams interleave, and any order "
+    "would fit both (Papapetrou et al. 2012, Fig. 2); use time-based ones, or add the answers of "
+    "both"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class CounterTally(PerKey):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from recency.algorithm import Admitted, Algorithm, Columns, State
-from recency.arrival import Arrival, CounterTally, check_total, refuse_total
+from recency.arrival import NOT_BY_COUNT, Arrival, CounterTally, check_total, refuse_total
 from recency.core import by_key, validate
 from recency.core.arrays import INT64_MAX, FloatArray, Int64Array, broadcast, is_sorted
 from recency.core.codec import RecordReader, RecordWriter
@@ -34,6 +34,8 @@ class CounterAlgorithm(Algorithm):
         self.rule, self.window, self.unit = rule, window, arrival.unit
         self.arrival, self.relative_error = arrival, relative_error
         self.tightness = rule.tightness(relative_error)
+        self.has_clock = arrival.by == "time"
+        self.unmergeable = None if self.has_clock else NOT_BY_COUNT
 
     def empty(self, size: int, merge_levels: int = 0, first_stream: int = 0) -> State:
         """After h levels of merging the error is (1 + ε')ʰ⁺¹ − 1, where ε' is that of the leaves.
@@ -147,6 +149,11 @@ class CounterAlgorithm(Algorithm):
         """The error of the log, and what merging has moved."""
         log_error: FloatArray = self.rule.relative_error(state.body.tightness)
         return guarantee(state.tally.merge_factor, log_error)
+
+    def what_was_seen(self, state: State) -> list[str]:
+        """The total, and the latest time."""
+        totals, latest = (column.tolist() for column in (state.tally.totals, state.tally.latest))
+        return [f"total={total}, latest={at}" for total, at in zip(totals, latest, strict=True)]
 
     # --- bytes ---
 

@@ -46,7 +46,7 @@ class Estimate:
     value: Any
     lower: Any
     upper: Any
-    confidence: float = 1.0
+    confidence: Any = 1.0
 
     @property
     def exact(self) -> bool | BoolArray:
@@ -62,14 +62,7 @@ class Estimate:
         """Equal fields; arrays are equal when all their elements are."""
         if not isinstance(other, Estimate):
             return NotImplemented
-        return self.confidence == other.confidence and all(
-            np.array_equal(mine, theirs)
-            for mine, theirs in [
-                (self.value, other.value),
-                (self.lower, other.lower),
-                (self.upper, other.upper),
-            ]
-        )
+        return all(map(np.array_equal, vars(self).values(), vars(other).values()))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -180,5 +173,5 @@ def _plain(numbers: Any) -> Any:
     return float(numbers) if np.ndim(numbers) == 0 else numbers
 
 
-def _joint_confidence(a: Estimate, b: Estimate) -> float:
-    return max(0.0, 1 - ((1 - a.confidence) + (1 - b.confidence)))
+def _joint_confidence(a: Estimate, b: Estimate) -> Any:
+    return np.maximum(0.0, 1 - ((1 - a.confidence) + (1 - b.confidence)))[()] + 0.0

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.algorithm import Admitted, Algorithm, Columns, State
+from recency.algorithm import Admitted, Algorithm, Columns, State, View
 from recency.core import validate
 from recency.core.arrays import Int64Array, broadcast
 from recency.core.codec import RecordReader, RecordWriter
+from recency.errors import NoAnswerError
+from recency.estimate import Estimate
 
 _ROWS = 4096  # single rows that are kept as tuples; arrays take a sixth of their memory
 _LEAST_BUFFER = 256
@@ -108,6 +110,28 @@ class Keyed:
             self._data = data = self._flushed(self._stacked(data))
         return State(data.tally, data.body)
 
+    def view(self) -> View:
+        """What a question sees."""
+        return View(self.algorithm, self.state())
+
+    def ask(self, question: Any, *args: Any, **kwargs: Any) -> Any:
+        """The answers of a declared question: an estimate of arrays, or a list for all keys.
+
+        A key without an answer has NaN in (−∞, ∞), or None.
+        """
+        if not question.per_key:
+            try:
+                return question.of_view(self.view(), *args, **kwargs)
+            except NoAnswerError:  # of a single key
+                return _NO_ANSWER
+        answers: list[Any] = []
+        for one in self.split():
+            try:
+                answers.append(question.of_view(one.view(), *args, **kwargs))
+            except NoAnswerError:
+                answers.append(None)
+        return _together(answers)
+
     def take(self, keys: Int64Array) -> "Keyed":
         """Some of the keys, on their own."""
         tally, body = self.state()
@@ -128,6 +152,10 @@ class Keyed:
     def finalized(self, prototype: "Keyed") -> "Keyed":
         """The keys as a user of the prototype expects them."""
         return Keyed.of(self.algorithm, self.algorithm.finalize(self.state(), prototype.state()))
+
+    def become(self, other: "Keyed") -> None:
+        """Take over the state of others of the same configuration."""
+        self._data = _absorbed(other.state())
 
     def records(self) -> RecordWriter:
         """A record for each key."""
@@ -203,6 +231,24 @@ def only_key(size: int) -> Int64Array:
     return broadcast(_ZERO, size)
 
 
+_NO_ANSWER = Estimate(*(np.array([end]) for end in (np.nan, -np.inf, np.inf)))
+
+
+def _together(answers: Sequence[Any]) -> Any:
+    """Estimates of single keys as one of arrays; other answers as they are."""
+    estimates = [_NO_ANSWER if each is None else each for each in answers]
+    if not all(isinstance(each, Estimate) for each in estimates) or not any(
+        each is not None for each in answers
+    ):
+        return answers
+    return Estimate(
+        *(
+            np.concatenate([np.atleast_1d(getattr(each, name)) for each in estimates])
+            for name in ("value", "lower", "upper", "confidence")
+        )
+    )
+
+
 def _grown(column: NDArray[Any], used: int, capacity: int) -> NDArray[Any]:
     larger = np.empty(capacity, dtype=column.dtype)
     larger[:used] = column[:used]
@@ -221,7 +267,12 @@ def joined(keyed: Sequence[Keyed]) -> Keyed:
 def check_lengths(size: int, arguments: Mapping[str, Any]) -> None:
     """Refuse columns that do not have one value for each of ``size`` rows."""
     for name, values in arguments.items():
-        if not (values is None or validate.is_scalar(values)) and len(values) != size:
+        if not is_scalar(values) and len(values) != size:
             raise ValueError(
                 f"keys and {name} must have the same length, got {size} and {len(values)}"
             )
+
+
+def is_scalar(values: Any) -> bool:
+    """Whether an argument of ``update_many`` is one value, broadcast to all rows."""
+    return values is None or validate.is_scalar(values)

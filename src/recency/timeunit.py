@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from recency.core import validate
 from recency.core.arrays import INT64_MAX, INT64_MIN, Int64Array
 
+Time = int | datetime | np.datetime64
+Duration = int | str | timedelta | np.timedelta64
+
 UNITS = (None, "s", "ms", "us")
 
 # A window (now − w, now] starts after a tick, so the very first tick of int64 cannot be in one.

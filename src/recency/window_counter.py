@@ -12,10 +12,8 @@ from recency.core.arrays import floats_above, floats_below
 from recency.core.rank_log import Rule, before_merging
 from recency.counter_algorithm import CounterAlgorithm
 from recency.estimate import Estimate
-from recency.keyed_sketch import KeyedSketch
-from recency.sketch import refuse_merge
-from recency.timeunit import UNITS, to_duration
-from recency.windowed import Duration, Time
+from recency.sketch import Sketch
+from recency.timeunit import UNITS, Duration, Time, to_duration
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class WindowConfig:
     unit: str | None
 
 
-class WindowCounter(KeyedSketch):
+class WindowCounter(Sketch):
     """Sum of non-negative integers over any recent window of an in-order stream."""
 
     config: WindowConfig
@@ -49,7 +47,7 @@ class WindowCounter(KeyedSketch):
         ticks = None if window is None else to_duration(window, unit)
         error = validate.fraction(relative_error, "relative_error")
         self.config = WindowConfig(ticks, error, by, late, unit)
-        self._start(CounterAlgorithm(self.rule, ticks, error, arrival))
+        super().__init__(CounterAlgorithm(self.rule, ticks, error, arrival))
 
     def update(self, value: int = 1, *, at: Time | None = None) -> None:
         """Count ``value`` ≥ 0 at a time not before ``latest``.
@@ -84,18 +82,3 @@ class WindowCounter(KeyedSketch):
     def late_count(self) -> int:
         """How many events were counted at ``latest`` because they came late (``late="clamp"``)."""
         return int(self._keyed.tally.late_count[0])
-
-    def _check_mergeable(self, other: object) -> None:
-        super()._check_mergeable(other)
-        if self.config.by == "count":
-            refuse_merge(
-                type(self).__name__,
-                "count-based windows do not say how the positions of two streams interleave, and "
-                "any order would fit both (Papapetrou et al. 2012, Fig. 2); use time-based ones, "
-                "or add the answers of both",
-            )
-
-    def __repr__(self) -> str:
-        """Class, guarantee, window, what was seen, bytes."""
-        tally = self._keyed.tally
-        return self._description(f"total={tally.totals[0]}, latest={tally.latest[0]}")

@@ -1,6 +1,5 @@
 """Sketches with a largest window and a clock: what their questions share."""
 
-from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -8,9 +7,6 @@ import numpy as np
 from recency.core.arrays import INT64_MIN, Int64Array, cutoffs
 from recency.sketch import Sketch
 from recency.timeunit import to_duration, to_tick
-
-Time = int | datetime | np.datetime64
-Duration = int | str | timedelta | np.timedelta64
 
 
 class WindowedSketch(Sketch):

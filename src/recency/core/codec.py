@@ -255,13 +255,13 @@ def encode_many(family: int, config: bytes, writer: RecordWriter) -> list[bytes]
     return frames
 
 
-def read_header(frame: bytes, name: str = "sketch") -> tuple[int, bytes]:
-    """Family and configuration of a frame that is whole."""
+def read_header(frame: bytes, name: str = "sketch") -> bytes:
+    """What a frame that is whole begins with: all but its payload and its checksum."""
     if len(frame) < _HEADER + _CRC:
         corrupt(name, f"expected at least {_HEADER + _CRC} bytes, got {len(frame)}")
     if frame[:2] != MAGIC:
         corrupt(name, f"expected magic {MAGIC!r}, got {bytes(frame[:2])!r}")
-    version, family, flags, config_size = struct.unpack_from("<BBBB", frame, 2)
+    version, _, flags, config_size = struct.unpack_from("<BBBB", frame, 2)
     if not 1 <= version <= FORMAT_VERSION:
         corrupt(name, f"expected format 1 to {FORMAT_VERSION}, got {version}")
     if int.from_bytes(frame[-_CRC:], "little") != zlib.crc32(memoryview(frame)[:-_CRC]):
@@ -270,13 +270,24 @@ def read_header(frame: bytes, name: str = "sketch") -> tuple[int, bytes]:
         corrupt(name, f"unknown flags {flags}")
     if _HEADER + config_size + _CRC > len(frame):
         corrupt(name, "the configuration is longer than the frame")
-    return family, bytes(frame[_HEADER : _HEADER + config_size])
+    return frame[: _HEADER + config_size]
 
 
-def read_payloads(frames: Sequence[bytes], config_size: int, name: str) -> RecordReader:
-    """The payloads of frames with equal headers, as records."""
-    begin = _HEADER + config_size
+def family_and_config(header: bytes) -> tuple[int, bytes]:
+    """What a header says."""
+    return header[3], header[_HEADER:]
+
+
+def read_payloads(frames: Sequence[bytes], header: bytes, name: str) -> RecordReader:
+    """The payloads of frames with this header, as records."""
+    begin = len(header)
+    if min(map(len, frames)) < begin + _CRC:
+        corrupt(name, "the configuration is longer than the frame")
     bodies = [frame[begin:-_CRC] for frame in frames]
+    header_crc = zlib.crc32(header)
+    found = np.array([zlib.crc32(body, header_crc) for body in bodies], dtype="<u4")
+    if found.tobytes() != b"".join([frame[-_CRC:] for frame in frames]):
+        corrupt(name, "checksum mismatch")
     data = np.frombuffer(b"".join(bodies), dtype=np.uint8)
     numbers, ends = decode_varints(data, name)
     body_ends = np.cumsum([len(body) for body in bodies])

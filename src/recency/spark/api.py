@@ -253,7 +253,7 @@ def _collected(leaves: DataFrame, source: Source, depth: int, function: str) -> 
     for which, job in enumerate(source.jobs):
         sketch = merge_on_driver([row for row in rows if row["which"] == which], function)
         if sketch is not None:
-            sketch._finish(job.prototype)
+            sketch._finalize(job.prototype)
         sketches.append(job.prototype.copy() if sketch is None else sketch)
     return sketches
 

@@ -11,6 +11,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from recency.errors import CorruptSketchError, IncompatibleSketchError, OutOfOrderError
+from recency.keyed import Keyed
+from recency.serialization import encode_keyed
 from recency.sketch import Sketch
 from recency.spark.columns import arguments, chunks, number_rows, one_array
 from recency.spark.job_number import first_stream
@@ -32,7 +34,7 @@ class Limits:
     sketches: int = 1 << 27
     """Bytes of the sketches of groups that are held before they are handed on."""
     is_tight: bool = False
-    """Whether sketches must not keep rows waiting."""
+    """Whether sketches must not keep rows buffered."""
 
     def here(self) -> "Limits":
         """These, or less in a process that may take little (``spark.executor.pyspark.memory``).
@@ -105,7 +107,7 @@ def one_leaf(job: Job, merge_levels: int, limits: Limits) -> Mapper:
                 if batch.num_rows:
                     sketch.update_many(**job.events(batch.columns)[0])
                 if room.is_tight:
-                    sketch._settle()
+                    sketch._keyed.state()
             if not sketch.is_empty:
                 yield leaf_rows([], order, [sketch.to_bytes()])
 
@@ -128,7 +130,7 @@ def many_leaves(jobs: Sequence[Job], merge_levels: int, limits: Limits) -> Mappe
                     events, _ = job.events(columns)
                     running[which].update_many(**events)
                     if room.is_tight:
-                        running[which]._settle()
+                        running[which]._keyed.state()
                     if job.prototype.needs_order and not running[which].is_empty:
                         yield _numbered(which, order, running[which])
                         order += 1
@@ -171,7 +173,7 @@ def group_leaves(
             while table is not None:
                 sketches.update(table)
                 if room.is_tight:
-                    sketches.settle()
+                    sketches.flush()
                 table = next(tables, None)
                 if table is not None and (again or sketches.nbytes > room.sketches):
                     yield from sketches.rows(room.frames)
@@ -187,12 +189,14 @@ class Groups:
 
     def __init__(self, jobs: Sequence[Job], merge_levels: int, order: int) -> None:
         self._jobs, self._order = jobs, order
-        self._columns = [job.prototype._column(merge_levels, job.stream(order)) for job in jobs]
+        self._keyed = [
+            Keyed(job.prototype._algorithm, 0, merge_levels, job.stream(order)) for job in jobs
+        ]
         self._keys: Any = None
 
     def __len__(self) -> int:
         """How many groups there are."""
-        return len(self._columns[0])
+        return len(self._keyed[0])
 
     def update(self, table: Any) -> None:
         """Take in rows: the columns of the jobs, then those of the group."""
@@ -204,23 +208,24 @@ class Groups:
         self._keys = keys.take(first_rows).combine_chunks()
         numbers = numbers[known.num_rows :]
         columns = [one_array(column) for column in table.columns[:first_key]]
-        for job, column in zip(self._jobs, self._columns, strict=True):
+        for job, keyed in zip(self._jobs, self._keyed, strict=True):
             events, rows = job.events(columns)
             of_rows = numbers if rows is None else numbers[rows]
-            column.update_many(of_rows, events, first_rows.size)
+            keyed.update_many(of_rows, events, first_rows.size)
 
-    def settle(self) -> None:
-        """Have no rows wait in sketches."""
-        for column in self._columns:
-            column.settle()
+    def flush(self) -> None:
+        """Have no rows buffered."""
+        for keyed in self._keyed:
+            keyed.state()
 
     def rows(self, most_bytes: int, done: bool = False) -> Iterator[pa.RecordBatch]:
         """Groups and their sketches, so many bytes at once; what is ``done`` is finished, too."""
         if self._keys is None:
             return
         keys = [one_array(column) for column in self._keys.columns]
-        for which, column in enumerate(self._columns):
-            frames = column.frames(finished=done)
+        for which, (job, keyed) in enumerate(zip(self._jobs, self._keyed, strict=True)):
+            final = keyed.finalized(job.prototype._keyed) if done else keyed
+            frames = encode_keyed(job.prototype, final)
             sizes = np.cumsum([len(frame) for frame in frames])
             begin = 0
             while begin < len(frames):
@@ -235,7 +240,7 @@ class Groups:
     @property
     def nbytes(self) -> int:
         """Memory that the sketches take, roughly."""
-        return sum(column.nbytes for column in self._columns)
+        return sum(keyed.nbytes for keyed in self._keyed)
 
 
 def leaf_rows(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from inspect import Parameter
+from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from recency.column import parameters
 from recency.errors import IncompatibleSketchError
 from recency.sketch import Sketch
 from recency.spark.build import Job
@@ -72,6 +71,11 @@ class Source:
     def groups(self) -> list[str]:
         """The names of the group columns in ``rows``."""
         return [f"g{i}" for i in range(len(self.names))]
+
+
+def parameters(prototype: Sketch) -> Mapping[str, Parameter]:
+    """The parameters of ``update_many``."""
+    return signature(prototype.update_many).parameters
 
 
 def check_prototype(prototype: object, function: str) -> Sketch:

@@ -17,8 +17,9 @@ aggregates of Spark itself in one ``agg``.
 import datetime
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from inspect import Parameter, Signature, isfunction, signature
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import Parameter, Signature, signature
 from itertools import count
 from typing import Any
 
@@ -38,14 +39,20 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from recency.column import parameters
+from recency.algorithm import questions_of
 from recency.core import validate
 from recency.decay import Decay
-from recency.errors import NoAnswerError
 from recency.estimate import Estimate
-from recency.sketch import Sketch, decode_many, known_classes, merge_all
+from recency.serialization import known_classes, merge_frames, read_frames
+from recency.sketch import Sketch, descriptions
 from recency.spark.build import ORDER_BITS, Job, explained, partition_id
-from recency.spark.checks import ColumnLike, check_prototype, check_roles, check_type
+from recency.spark.checks import (
+    ColumnLike,
+    check_prototype,
+    check_roles,
+    check_type,
+    parameters,
+)
 from recency.spark.job_number import draws_coins, first_stream, given_number, number_of
 from recency.spark.tree import knowing_all
 from recency.timeunit import to_duration
@@ -55,7 +62,6 @@ _ANSWER = StructType(
 )
 _ANSWERS = ArrayType(StructType([StructField("item", StringType()), *_ANSWER.fields]))
 _LITERALS = (int, float, str, bytes, datetime.date, datetime.timedelta, np.generic, Decay)
-_NOT_QUESTIONS = {"update", "update_many", "merge", "copy", "empty_like", "to_bytes", "from_bytes"}
 _calls = count()
 _udfs: Any = F  # what there is of them depends on the version
 Frames = list[bytes | None]
@@ -117,7 +123,7 @@ def estimate(column: ColumnLike, question: str | None = None, **literals: Any) -
     arguments: ``estimate("sketch", "quantile", q=0.5)``. NULL for NULL, and for a sketch that has
     no answer: the median of nothing, the tenth-last of nine.
     """
-    return _question("functions.estimate", column, question, literals, _ANSWER, _one_answer)
+    return _question("functions.estimate", column, question, literals, _ANSWER, _ONE)
 
 
 def frequent(column: ColumnLike, question: str | None = None, **literals: Any) -> Column:
@@ -126,7 +132,7 @@ def frequent(column: ColumnLike, question: str | None = None, **literals: Any) -
     For questions that list items, largest first; ``frequent_items`` or ``heavy_hitters`` by
     default. Items are given as strings. NULL for NULL.
     """
-    return _question("functions.frequent", column, question, literals, _ANSWERS, _listed)
+    return _question("functions.frequent", column, question, literals, _ANSWERS, _LIST)
 
 
 def describe(column: ColumnLike) -> Column:
@@ -170,8 +176,8 @@ def register(spark: SparkSession, prototypes: Mapping[str, Sketch] | None = None
         spark.udf.register(f"{name}_agg", _aggregate(built, BinaryType()))
     for name, udf in {
         "recency_merge_agg": _aggregate(_merged("recency_merge_agg"), BinaryType()),
-        "recency_estimate": _scalar(_asked_in_sql("recency_estimate", _one_answer), _ANSWER),
-        "recency_frequent": _scalar(_asked_in_sql("recency_frequent", _listed), _ANSWERS),
+        "recency_estimate": _scalar(_asked_in_sql("recency_estimate", _ONE), _ANSWER),
+        "recency_frequent": _scalar(_asked_in_sql("recency_frequent", _LIST), _ANSWERS),
         "recency_describe": _scalar(_described("recency_describe"), StringType()),
     }.items():
         spark.udf.register(name, udf)
@@ -198,7 +204,7 @@ def _built(
             sketch.update_many(**events)
             if sketch.is_empty:
                 return prototype.to_bytes()
-            sketch._finish(job.prototype)
+            sketch._finalize(job.prototype)
             return sketch.to_bytes()
         raise AssertionError
 
@@ -248,51 +254,47 @@ def _merged(function: str) -> Callable[..., bytes | None]:
         know()
         with explained(function):
             frames = [frame for frame in column.to_pylist() if frame is not None]
-            return merge_all(decode_many(frames)).to_bytes() if frames else None
+            into = np.zeros(len(frames), dtype=np.int64)
+            return merge_frames(frames, into, 1)[0] if frames else None
         return None
 
     return merge
 
 
+@dataclass(frozen=True)
+class Kind:
+    """A kind of answers: of which Python type they are, and which questions have them."""
+
+    gives: type
+    main: tuple[str, ...]
+    """What is asked where nothing is said: the first of them that a sketch has."""
+    function: str
+
+
+_ONE = Kind(Estimate, ("query",), "functions.estimate")
+_LIST = Kind(list, ("frequent_items", "heavy_hitters"), "functions.frequent")
+
+
 def _asked(
-    function: str,
-    question: str | None,
-    literals: Mapping[str, Any],
-    result: Callable[[Any, str], Any],
-) -> Callable[..., list[Any]]:
+    function: str, question: str | None, literals: Mapping[str, Any], kind: Kind
+) -> Callable[..., Any]:
     know = knowing_all()
 
-    def ask(column: Any) -> list[Any]:
+    def ask(column: Any) -> Any:
         know()
         with explained(function):
-            return _each(
-                column.to_pylist(), lambda _, each: _answer(each, question, literals, result)
-            )
-        return []
+            answers = _Answers(column.to_pylist(), kind)
+            answers.ask(range(len(column)), question, literals)
+            return answers
+        return None
 
     return ask
 
 
-def _answer(
-    sketch: Sketch,
-    question: str | None,
-    literals: Mapping[str, Any],
-    result: Callable[[Any, str], Any],
-) -> Any:
-    names = _MAIN[result] if question is None else (question,)
-    asked = next((name for name in names if _method(type(sketch), name)), None)
-    if asked is None:
-        raise TypeError(f"{type(sketch).__name__} has no question {' or '.join(map(repr, names))}")
-    try:
-        return result(getattr(sketch, asked)(**literals), asked)
-    except NoAnswerError:
-        return None
-
-
-def _asked_in_sql(function: str, result: Callable[[Any, str], Any]) -> Callable[..., list[Any]]:
+def _asked_in_sql(function: str, kind: Kind) -> Callable[..., Any]:
     know = knowing_all()
 
-    def ask(column: Any, *questions_and_arguments: Any) -> list[Any]:
+    def ask(column: Any, *questions_and_arguments: Any) -> Any:
         know()
         with explained(function):
             if len(questions_and_arguments) > 2:
@@ -300,68 +302,113 @@ def _asked_in_sql(function: str, result: Callable[[Any, str], Any]) -> Callable[
                 raise TypeError(f"it takes a sketch, a question and JSON, got {size} arguments")
             given = [each.to_pylist() for each in questions_and_arguments]
             given += [[None] * len(column)] * (2 - len(given))
-            asked = list(zip(given[0], given[1], strict=True))
-            meant = {each: _asked_for(*each, result) for each in set(asked)}
-            return _each(
-                column.to_pylist(), lambda i, sketch: _answer(sketch, *meant[asked[i]], result)
-            )
-        return []
+            rows_of: dict[tuple[Any, Any], list[int]] = {}
+            for row, asked in enumerate(zip(given[0], given[1], strict=True)):
+                rows_of.setdefault(asked, []).append(row)
+            answers = _Answers(column.to_pylist(), kind)
+            for (question, text), rows in rows_of.items():
+                literals = _from_json(text)
+                _check_question(question, literals, kind)
+                answers.ask(rows, question, literals)
+            return answers
+        return None
 
     return ask
 
 
-def _asked_for(
-    question: str | None, text: str | None, result: Callable[[Any, str], Any]
-) -> tuple[str | None, dict[str, Any]]:
-    literals = _from_json(text)
-    _check_question(question, literals, result)
-    return question, literals
+class _Answers:
+    """Answers of the sketches of rows: those of one configuration are asked at once."""
+
+    def __init__(self, frames: Frames, kind: Kind) -> None:
+        self._frames, self._kind = frames, kind
+        self._estimates = np.full((len(_ANSWER), len(frames)), np.nan)
+        self._lists: list[Any] = [None] * len(frames)
+        self._has_one = np.zeros(len(frames), dtype=np.bool_)
+
+    def ask(self, rows: Iterable[int], question: str | None, literals: Mapping[str, Any]) -> None:
+        """Answer for some rows; there is no answer for None."""
+        filled = [row for row in rows if self._frames[row] is not None]
+        names = self._kind.main if question is None else (question,)
+        for prototype, keyed, places in read_frames(self._frames[row] for row in filled):  # type: ignore[misc]
+            declared = questions_of(type(prototype))
+            asked = next((name for name in names if name in declared), None)
+            if asked is None:
+                meant = " or ".join(map(repr, names))
+                raise TypeError(f"{type(prototype).__name__} has no question {meant}")
+            given = keyed.ask(declared[asked], **literals)
+            self._put(np.array(filled)[places], given, asked)
+
+    def _put(self, rows: Any, given: Any, question: str) -> None:
+        if self._kind is _LIST:
+            for row, answer in zip(rows.tolist(), given, strict=True):
+                self._lists[row] = None if answer is None else _listed(answer, question)
+            return
+        if not isinstance(given, Estimate) or np.ndim(given.value) != 1:
+            if isinstance(given, list) and not any(given):  # there was none at all
+                return
+            kind = type(given[0] if isinstance(given, list) else given).__name__
+            raise TypeError(f"{question} does not give one Estimate, got {kind}")
+        for field, values in zip(self._estimates, vars(given).values(), strict=True):
+            field[rows] = values
+        self._has_one[rows] = ~(np.isnan(given.value) & np.isinf(given.lower))
+
+    def arrow(self, kind: Any) -> pa.Array:
+        """As a column of this type."""
+        if self._kind is _LIST:
+            return pa.array(self._lists, kind)
+        fields = [pa.array(field) for field in self._estimates]
+        return pa.StructArray.from_arrays(fields, _ANSWER.names, mask=pa.array(~self._has_one))
+
+    def tolist(self) -> list[Any]:
+        """As a list of what rows of Spark are made of."""
+        if self._kind is _LIST:
+            return self._lists
+        return [
+            dict(zip(_ANSWER.names, answer, strict=True)) if has_one else None
+            for answer, has_one in zip(self._estimates.T.tolist(), self._has_one, strict=True)
+        ]
 
 
-def _described(function: str) -> Callable[..., list[Any]]:
+class _Texts:
+    """What the sketches of rows say of themselves."""
+
+    def __init__(self, frames: Frames) -> None:
+        self._texts: list[str | None] = [None] * len(frames)
+        filled = [row for row, frame in enumerate(frames) if frame is not None]
+        for prototype, keyed, places in read_frames(frames[row] for row in filled):  # type: ignore[misc]
+            rows = np.array(filled)[places].tolist()
+            sizes = [f"{len(frames[row] or b'')} bytes" for row in rows]
+            for row, text in zip(rows, descriptions(prototype, keyed, sizes), strict=True):
+                self._texts[row] = text
+
+    def arrow(self, kind: Any) -> pa.Array:
+        """As a column of this type."""
+        return pa.array(self._texts, kind)
+
+    def tolist(self) -> list[Any]:
+        """As a list."""
+        return self._texts
+
+
+def _described(function: str) -> Callable[..., Any]:
     know = knowing_all()
 
-    def describe(column: Any) -> list[Any]:
+    def describe(column: Any) -> Any:
         know()
         with explained(function):
-            return _each(column.to_pylist(), lambda _, sketch: repr(sketch))
-        return []
+            return _Texts(column.to_pylist())
+        return None
 
     return describe
-
-
-def _each(frames: Frames, answer: Callable[[int, Sketch], Any]) -> list[Any]:
-    """Answers of the sketches of rows, which are read many at once; None for None."""
-    rows = [i for i, frame in enumerate(frames) if frame is not None]
-    answers: list[Any] = [None] * len(frames)
-    for i, sketch in zip(rows, decode_many(frames[i] for i in rows), strict=True):  # type: ignore[misc]
-        answers[i] = answer(i, sketch)
-    return answers
-
-
-def _one_answer(answer: Any, question: str) -> dict[str, float]:
-    if not isinstance(answer, Estimate) or np.ndim(answer.value):
-        raise TypeError(f"{question} does not give one Estimate, got {type(answer).__name__}")
-    return {
-        "estimate": float(answer.value),
-        "lower": float(answer.lower),
-        "upper": float(answer.upper),
-        "confidence": float(answer.confidence),
-    }
 
 
 def _listed(answer: Any, question: str) -> list[dict[str, Any]]:
     if not isinstance(answer, list) or any(not isinstance(pair, tuple) for pair in answer):
         raise TypeError(f"{question} does not list items with Estimates")
-    return [{"item": _as_text(item), **_one_answer(each, question)} for item, each in answer]
-
-
-# What is asked where nothing is said: the first of them that a sketch has.
-_MAIN: dict[Callable[[Any, str], Any], tuple[str, ...]] = {
-    _one_answer: ("query",),
-    _listed: ("frequent_items", "heavy_hitters"),
-}
-_GIVES: dict[Callable[[Any, str], Any], Any] = {_one_answer: Estimate, _listed: list}
+    return [
+        {"item": _as_text(item), **dict(zip(_ANSWER.names, vars(each).values(), strict=True))}
+        for item, each in answer
+    ]
 
 
 def _as_text(item: Any) -> str:
@@ -378,12 +425,12 @@ def _question(
     column: ColumnLike,
     question: str | None,
     literals: dict[str, Any],
-    kind: DataType,
-    result: Callable[[Any, str], Any],
+    schema: DataType,
+    kind: Kind,
 ) -> Column:
     _check_column(column, "column", function)
     with explained(function):
-        _check_question(question, literals, result)
+        _check_question(question, literals, kind)
     for key, literal in literals.items():
         if not isinstance(literal, _LITERALS) and literal is not None:
             raise TypeError(
@@ -393,25 +440,23 @@ def _question(
             with explained(function):
                 literal.encoded()
     sketches = F.col(column) if isinstance(column, str) else column
-    ask = _scalar(_asked(function, question, literals, result), kind)
+    ask = _scalar(_asked(function, question, literals, kind), schema)
     return F.when(sketches.isNotNull(), ask(sketches)).alias(function.rpartition(".")[2])
 
 
-def _check_question(
-    question: object, literals: Mapping[str, Any], result: Callable[[Any, str], Any]
-) -> None:
+def _check_question(question: object, literals: Mapping[str, Any], kind: Kind) -> None:
     """That some sketch has such a question, with such an answer, and takes such arguments."""
     if not isinstance(question, str | None):
         raise TypeError(f"question must be a name, got {type(question).__name__}")
-    names = _MAIN[result] if question is None else (question,)
-    methods = [_method(cls, name) for cls in known_classes() for name in names]
-    asked = [signature(method) for method in methods if method is not None]
+    names = kind.main if question is None else (question,)
+    declared = [questions_of(cls) for cls in known_classes()]
+    asked = [signature(each[name]) for each in declared for name in names if name in each]
     question = " or ".join(names)
     if not asked:
         raise ValueError(f"no sketch has a question {question!r}")
-    fitting = [each for each in asked if _gives(each, _GIVES[result])]
+    fitting = [each for each in asked if _gives(each, kind.gives)]
     if not fitting:
-        other = "functions.frequent" if result is _one_answer else "functions.estimate"
+        other = (_LIST if kind is _ONE else _ONE).function
         raise TypeError(f"{question} has another kind of answer: {other} may be what you want")
     if all(_needs_function(each) for each in fitting):
         raise TypeError(
@@ -430,12 +475,6 @@ def _check_question(
         to_duration(window, None if validate.is_integer(window) else "us")
 
 
-def _method(cls: type[Sketch], question: str) -> Callable[..., Any] | None:
-    method = getattr(cls, question, None)
-    is_one = isfunction(method) and not question.startswith("_") and question not in _NOT_QUESTIONS
-    return method if is_one else None
-
-
 def _gives(method: Signature, kind: Any) -> bool:
     """Whether it has such an answer; not all say."""
     given = method.return_annotation
@@ -452,7 +491,7 @@ def _names(method: Signature) -> set[str]:
     return {
         name
         for name, each in method.parameters.items()
-        if name not in ("self", "where") and each.kind != Parameter.VAR_KEYWORD
+        if name not in ("view", "where") and each.kind != Parameter.VAR_KEYWORD
     }
 
 
@@ -518,23 +557,23 @@ def _aggregate(function: Callable[..., bytes | None], kind: DataType) -> Any:
     return _udfs.pandas_udf(over_pandas, kind)
 
 
-def _scalar(function: Callable[..., list[Any]], kind: DataType) -> Any:
-    """A UDF that gets rows as arrays and gives one result for each."""
+def _scalar(function: Callable[..., Any], kind: DataType) -> Any:
+    """A UDF that gets rows as arrays and gives one answer for each."""
     if hasattr(_udfs, "arrow_udf"):
         arrow_kind = to_arrow_type(kind)
 
         def over_arrow(*columns: pa.Array) -> pa.Array:
-            return pa.array(function(*columns), arrow_kind)
+            return function(*columns).arrow(arrow_kind)
 
         return _udfs.arrow_udf(over_arrow, kind)
     import pandas as pd
 
     def over_pandas(*columns: pd.Series) -> pd.Series:
-        return pd.Series(function(*map(_from_pandas, columns)), dtype=object)
+        return pd.Series(function(*map(_from_pandas, columns)).tolist(), dtype=object)
 
     def structs_over_pandas(*columns: pd.Series) -> pd.DataFrame:
         nothing = dict.fromkeys(_ANSWER.names)
-        answers = function(*map(_from_pandas, columns))
+        answers = function(*map(_from_pandas, columns)).tolist()
         return pd.DataFrame([each or nothing for each in answers], columns=_ANSWER.names)
 
     return _udfs.pandas_udf(structs_over_pandas if kind == _ANSWER else over_pandas, kind)

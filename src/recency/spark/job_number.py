@@ -19,7 +19,7 @@ _FIRST_BITS = 62  # and as many for counting on: streams are below 2⁶³
 
 def draws_coins(prototype: Sketch) -> bool:
     """Whether its events draw coins, unless they have ids."""
-    return hasattr(prototype, "_stream") and getattr(prototype, "_draws_coins", True)
+    return bool(prototype._algorithm.draws_coins)
 
 
 def given_number(stream: object) -> int | None:
@@ -41,7 +41,7 @@ def number_of_frame(df: Any, prototype: Any) -> int:
 
 def number_of(prototype: Sketch, *words: str) -> int:
     """That of a job that has no frame, but words that tell it from others."""
-    return _hashed(_NUMBER_BITS, "words", str(getattr(prototype, "_stream", 0)), *words)
+    return _hashed(_NUMBER_BITS, "words", str(prototype._stream), *words)
 
 
 def first_stream(number: int, contents: bytes = b"") -> int:

@@ -91,5 +91,5 @@ def sketch_rdd(
     if not leaves:
         return prototype.copy()
     sketch: Any = merge_all(decode_many([leaf[1] for leaf in leaves], expected=type(prototype)))
-    sketch._finish(prototype)
+    sketch._finalize(prototype)
     return sketch  # type: ignore[no-any-return]

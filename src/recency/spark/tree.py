@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark import cloudpickle
 
-from recency.sketch import Sketch, decode_many, encode_many, foreign_classes, merge_all
+from recency.serialization import encode_keyed, foreign_classes, loads, merge_frames, read_frames
+from recency.sketch import Sketch
 from recency.spark.build import Job, Limits, Mapper, explained, key_rows, leaf_rows
 from recency.spark.columns import chunks, number_rows, one_array
 
@@ -37,12 +39,12 @@ def merge_rows(
                 _, starts = number_rows([one_array(each) for each in rows.columns[:keys]])
                 if starts.size:
                     end = int(starts[-1])
-                    yield from merged(rows.slice(0, end))
+                    yield from merged_rows(rows.slice(0, end))
                     last_group = _compacted(rows.slice(end), keys + 1, most_bytes)
             if last_group is not None:
-                yield from merged(last_group)
+                yield from merged_rows(last_group)
 
-    def merged(rows: Any) -> Iterator[pa.RecordBatch]:
+    def merged_rows(rows: Any) -> Iterator[pa.RecordBatch]:
         if not rows.num_rows:
             return
         *columns, done, sketches = rows.columns
@@ -50,16 +52,14 @@ def merge_rows(
         starts = firsts.tolist()
         frames = sketches.to_pylist()
         results = [frames[start] for start in starts]
-        is_done = done.to_numpy()
-        ends = [*starts[1:], rows.num_rows]
-        open_ = [i for i, start in enumerate(starts) if not is_done[start]]
-        read = iter(decode_many(frame for i in open_ for frame in frames[starts[i] : ends[i]]))
-        groups = [merge_all(islice(read, ends[i] - starts[i])) for i in open_]
-        if last and jobs:
-            which = columns[keys].to_numpy()
-            for i, sketch in zip(open_, groups, strict=True):
-                sketch._finish(prototypes[which[starts[i]]])
-        for i, frame in zip(open_, encode_many(groups), strict=True):
+        is_done = done.to_numpy()[starts]
+        targets = np.flatnonzero(~is_done)
+        sizes = np.diff([*starts, rows.num_rows])
+        open_ = np.flatnonzero(np.repeat(~is_done, sizes))
+        into = np.repeat(np.arange(targets.size), sizes[targets])
+        which = columns[keys].to_numpy()[starts][targets] if last and jobs else None
+        merged = merge_frames([frames[i] for i in open_], into, targets.size, prototypes, which)
+        for i, frame in zip(targets.tolist(), merged, strict=True):
             results[i] = frame
         columns = [one_array(column.take(starts)) for column in columns]
         yield wide(columns, results) if last else key_rows(columns, results)
@@ -126,13 +126,23 @@ def _compacted(rows: Any, keys: int, most_bytes: int) -> Any:
     last = rows.num_columns - 1
     for begin, end in pairwise([*starts.tolist(), rows.num_rows]):
         part = rows.slice(begin, end - begin)
-        sketches = decode_many(part.columns[-1].to_pylist())
-        if sketches[0].merge_law == "exact":
+        merged = _merged_if_exact(part.columns[-1].to_pylist())
+        if merged is not None:
             field = rows.field(last)
-            frame = pa.array([merge_all(sketches).to_bytes()], field.type)
-            part = part.slice(0, 1).set_column(last, field, frame)
+            part = part.slice(0, 1).set_column(last, field, pa.array([merged], field.type))
         parts.append(part)
     return pa.concat_tables(parts)
+
+
+def _merged_if_exact(frames: list[bytes]) -> bytes | None:
+    """One sketch of all, if that costs no accuracy; refuses those that do not merge."""
+    groups = read_frames(frames)
+    for group in groups:
+        groups[0].prototype._check_mergeable(group.prototype)
+    prototype, keyed, _ = groups[0]
+    if prototype.merge_law != "exact":
+        return None
+    return encode_keyed(prototype, keyed.merged(np.zeros(len(keyed), dtype=np.int64), 1))[0]
 
 
 def merge_partition(function: str, limits: Limits) -> Mapper:
@@ -143,18 +153,16 @@ def merge_partition(function: str, limits: Limits) -> Mapper:
 
     def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with explained(function):
-            running: list[Sketch] = []
+            running: list[bytes] = []
             for table in chunks(batches, limits.here().frames, _SKETCH):
                 orders, _, frames = (column.to_pylist() for column in table.columns)
-                sketches = decode_many(frames)
-                for first, other in pairwise([*running, *sketches]):
-                    first._check_mergeable(other)
-                if sketches and sketches[0].merge_law == "exact":
-                    running = [merge_all([*running, *sketches])]
-                elif sketches:
+                merged = _merged_if_exact([*running, *frames]) if frames else None
+                if merged is not None:
+                    running = [merged]
+                elif frames:
                     yield key_rows([pa.array(orders, pa.int64())], frames)
             if running:
-                yield leaf_rows([], 0, [running[0].to_bytes()])
+                yield leaf_rows([], 0, running)
 
     return _knowing([], merge)
 
@@ -163,5 +171,7 @@ def merge_on_driver(rows: Iterable[Any], function: str) -> Sketch | None:
     """The sketch of all rows (order, done, sketch), None if there are none."""
     with explained(function):
         ordered = sorted(rows, key=lambda row: row["order"])
-        return merge_all(decode_many(row["sketch"] for row in ordered)) if ordered else None
+        into = np.zeros(len(ordered), dtype=np.int64)
+        frames = merge_frames([row["sketch"] for row in ordered], into, 1) if ordered else []
+        return loads(frames[0]) if frames else None
     return None
