@@ -12,6 +12,7 @@ from recency.core.arrays import (
     INT64_MAX,
     FloatArray,
     Int64Array,
+    broadcast,
     cutoffs,
     offsets,
 )
@@ -23,7 +24,7 @@ from recency.errors import OutOfOrderError
 from recency.keyed import only_key
 from recency.timeunit import to_tick, to_ticks
 
-_ONE = np.int64(1)
+_ONE = np.asarray(np.int64(1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +57,7 @@ class NthRecentAlgorithm(Algorithm):
         ticks = to_ticks(at, self.unit)
         if size is None:
             size = validate.common_length({"value": values, "at": ticks})
-        return np.broadcast_to(ticks, size), np.broadcast_to(values, size)
+        return broadcast(ticks, size), broadcast(values, size)
 
     def check_row(self, tally: Any, last: Any, value: Any, at: Any) -> Any:
         """Time and value, then the latest time and the total so far."""
@@ -106,7 +107,7 @@ class NthRecentAlgorithm(Algorithm):
         while begin < max(ticks.size, 1):
             end = begin + max(self.flush_rows, latest.size, log.entries)
             times = ticks[begin:end]
-            values = np.broadcast_to(_ONE, times.size)
+            values = broadcast(_ONE, times.size)
             log = log.append(keys[begin:end], times, values, latest, cutoff)
             begin = end
         return log
