@@ -1083,7 +1083,6 @@ LOSE_ROWS = {
     "RandomizedWave",
     "SumWave",
     "QuantileWave",
-    "NthRecentWave",
     "EcmSketch",
     "DyadicEcm",
     "DecayedSample",

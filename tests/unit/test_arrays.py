@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recency import NthRecentWave
-from recency.core.arrays import float_above, float_below, floats_above, floats_below
+from recency.core.arrays import floats_above, floats_below, midpoints
 
 EDGES = [
     sign * (2**power + shift)
@@ -14,22 +14,30 @@ EDGES = [
     for sign in (-1, 1)
 ]
 int64 = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([*EDGES, -(2**63), 2**63 - 1])
+edges = [x % 2**64 for x in (*EDGES, -1, -2, -(2**10), -(2**10) - 1, -(2**11), 2**63)]
+uint64 = st.integers(0, 2**64 - 1) | st.sampled_from(edges)
 
 
-@given(int64)
-def test_floats_around_an_integer_are_the_nearest_on_either_side(x):
-    below, above = float_below(x), float_above(x)
-    assert below <= x <= above
-    assert math.nextafter(below, math.inf) > x
-    assert math.nextafter(above, -math.inf) < x
-    assert floats_below(np.array([x])).tolist() == [below]
-    assert floats_above(np.array([x])).tolist() == [above]
+@given(int64, uint64)
+def test_floats_around_an_integer_are_the_nearest_on_either_side(signed, unsigned):
+    for x, column in [(signed, np.array([signed])), (unsigned, np.array([unsigned], np.uint64))]:
+        (below,), (above,) = floats_below(column).tolist(), floats_above(column).tolist()
+        assert below <= x <= above
+        assert math.nextafter(below, math.inf) > x
+        assert math.nextafter(above, -math.inf) < x
 
 
 def test_the_floats_around_zero_have_no_sign():
-    zero = np.zeros(1, dtype=np.int64)
-    floats = [float_below(0), float_above(0), *floats_below(zero), *floats_above(zero)]
-    assert [math.copysign(1, x) for x in floats] == [1, 1, 1, 1]
+    for zero in (np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.uint64)):
+        floats = [*floats_below(zero), *floats_above(zero)]
+        assert [math.copysign(1, x) for x in floats] == [1, 1]
+
+
+@given(uint64, uint64 | st.integers(-3, 3))
+def test_midpoints_are_rounded_once(a, b):
+    b = (a + b) % 2**64 if -3 <= b <= 3 else b
+    middle = midpoints(*(np.array([x], dtype=np.uint64) for x in (a, b)))
+    assert middle.tolist() == [(a + b) / 2]  # Python rounds quotients of integers once
 
 
 def test_ages_beyond_the_integers_of_floats_are_between_their_ends():

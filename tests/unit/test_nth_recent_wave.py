@@ -18,6 +18,7 @@ from recency import (
 )
 from recency.core.codec import decode_varints, encode_varints
 from recency.sketch import decode_many, encode_many
+from states import body_of, tally_of
 
 FIRST, LAST = -(2**63) + 1, 2**63 - 1
 
@@ -147,7 +148,7 @@ def test_gaps_and_values_beyond_2_to_the_62_are_read_again():
     gap.update(at=10**7)  # ticks that follow each other closely are forgotten by now
     back = loads(gap.to_bytes())
     assert back == gap
-    assert gap._log.gaps().max() > 2**62
+    assert body_of(gap).gaps().max() > 2**62
     answer = back.query(2**62)
     assert answer.lower <= 10**7 - 1001 <= answer.upper
 
@@ -263,7 +264,11 @@ def change_a_number(numbers, rng):
 
 
 def answers_or_says_why_not(wave):
-    for n in {1, max(wave._total, 1), min(wave._total + 1, LAST)}:
+    for n in {
+        1,
+        max(int(tally_of(wave).totals[0]), 1),
+        min(int(tally_of(wave).totals[0]) + 1, LAST),
+    }:
         for now in (None, LAST):
             try:
                 answer = wave.query(n, now=now)

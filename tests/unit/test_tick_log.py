@@ -125,7 +125,7 @@ def test_keys_do_not_touch_each_other():
             alone[i] = alone[i].append(
                 nothing, times[own], values[own], clock[i : i + 1], cutoff[i : i + 1]
             )
-        assert state(log) == state(TickLog.concatenate(alone))
+        assert state(log) == state(TickLog.joined(alone))
         assert [state(part) for part in log.split()] == [state(each) for each in alone]
         assert log.flaw(clock, cutoff) is None
 
@@ -141,6 +141,6 @@ def test_merging_is_one_pass_for_every_key():
         events = [(int(time), int(rng.integers(1, 4))) for time in times]
         whole += [(int(key), *event) for event in events]
         parts.append(log_of(2, events, events[-1][0] if events else 0))
-    merged = TickLog.concatenate(parts).merge(into, latest, cutoff)
+    merged = TickLog.joined(parts).merge(into, latest, cutoff)
     rows = [column(*each) for each in zip(*sorted(whole), strict=True)]
     assert state(merged) == state(TickLog.empty(2, 4).append(*rows, latest, cutoff))

@@ -118,30 +118,43 @@ def sum_with_bounds(x: FloatArray) -> tuple[float, float, float]:
     return total, total * (1 - _OUTWARD), total * (1 + _OUTWARD)
 
 
-def floats_below(x: Int64Array) -> FloatArray:
+def floats_below(x: Int64Array | UInt64Array) -> FloatArray:
     """The largest floats not above x: beyond 2⁵³ rounding to nearest could break a bound."""
     nearest = x.astype(np.float64)
-    above = (nearest >= 2.0**63) | (np.where(nearest < 2.0**63, nearest, 0).astype(np.int64) > x)
+    if _are_exact(nearest):
+        return nearest
+    end = _end(x)
+    above = (nearest >= end) | (np.where(nearest < end, nearest, 0).astype(x.dtype) > x)
     return np.where(above, np.nextafter(nearest, -np.inf), nearest)
 
 
-def floats_above(x: Int64Array) -> FloatArray:
+def floats_above(x: Int64Array | UInt64Array) -> FloatArray:
     """The smallest floats not below x; of 0 it is 0.0, never -0.0."""
     nearest = x.astype(np.float64)
-    below = (nearest < 2.0**63) & (np.where(nearest < 2.0**63, nearest, 0).astype(np.int64) < x)
+    if _are_exact(nearest):
+        return nearest
+    end = _end(x)
+    below = (nearest < end) & (np.where(nearest < end, nearest, 0).astype(x.dtype) < x)
     return np.where(below, np.nextafter(nearest, np.inf), nearest)
 
 
-def float_below(x: int) -> float:
-    """:func:`floats_below` of one integer."""
-    nearest = float(x)
-    return nearest if nearest <= x else math.nextafter(nearest, -math.inf)
+def _are_exact(floats: FloatArray) -> bool:
+    """Whether floats that were integers have not been rounded, for all that one can tell."""
+    return not (np.abs(floats) >= _LARGE).any()
 
 
-def float_above(x: int) -> float:
-    """:func:`floats_above` of one integer."""
-    nearest = float(x)
-    return nearest if nearest >= x else math.nextafter(nearest, math.inf)
+def _end(x: Int64Array | UInt64Array) -> float:
+    """2⁶³ or 2⁶⁴, which integers of this kind are less than."""
+    return float(np.iinfo(x.dtype).max)  # rounded up
+
+
+def midpoints(a: UInt64Array, b: UInt64Array) -> FloatArray:
+    """(a + b) / 2, rounded once."""
+    differ = a ^ b
+    middle = (a & b) + (differ >> np.uint64(1))  # rounded down
+    high = (middle >> np.uint64(32)).astype(np.float64) * 2.0**32
+    low = (middle & np.uint64(0xFFFFFFFF)).astype(np.float64)
+    return high + (low + (differ & np.uint64(1)) * 0.5)  # only the last sum rounds
 
 
 def counts_reaching(shares: FloatArray | float, total: float) -> FloatArray:

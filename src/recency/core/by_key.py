@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from recency.core.arrays import INT64_MAX, BoolArray, Int64Array, exact_sum
+from recency.core.arrays import INT64_MAX, BoolArray, Int64Array, exact_sum, is_sorted
 
 _HALF, _LOW = 32, 0xFFFFFFFF
 
@@ -55,3 +55,13 @@ def firsts(keys: Int64Array, size: int) -> Int64Array:
     out = np.full(size, keys.size)
     out[keys[::-1]] = np.arange(keys.size - 1, -1, -1)
     return out
+
+
+def in_time_order(keys: Int64Array, times: Int64Array, size: int) -> tuple[Int64Array, Int64Array]:
+    """Keys and times of rows, which have nothing else, in order of time."""
+    if is_sorted(times):
+        return keys, times
+    if size == 1:
+        return keys, np.sort(times)
+    order = np.argsort(times, kind="stable")
+    return keys[order], times[order]

@@ -74,8 +74,8 @@ class TickLog:
         return TickLog(tightness, zeros[1:], zeros, none, none, none)
 
     @staticmethod
-    def concatenate(logs: Sequence["TickLog"]) -> "TickLog":
-        """The keys of several logs of one tightness side by side, in one log."""
+    def joined(logs: Sequence["TickLog"]) -> "TickLog":
+        """The keys of several logs of one tightness one after the other."""
         return TickLog(
             logs[0].tightness,
             np.concatenate([log.totals for log in logs]),
@@ -100,6 +100,30 @@ class TickLog:
             for i, (a, b) in enumerate(pairwise(self.starts.tolist()))
         ]
 
+    def take(self, keys: Int64Array) -> "TickLog":
+        """The log of some keys, on its own."""
+        counts = np.diff(self.starts)[keys]
+        starts = offsets(counts)
+        items = np.repeat(self.starts[keys] - starts[:-1], counts) + np.arange(starts[-1])
+        return TickLog(
+            self.tightness,
+            self.totals[keys],
+            starts,
+            self.times[items],
+            self.ranks[items],
+            self.values[items],
+        )
+
+    @property
+    def entries(self) -> int:
+        """How many items there are."""
+        return self.times.size
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held by items."""
+        return 24 * self.times.size
+
     @property
     def size(self) -> int:
         """Number of keys."""
@@ -122,12 +146,15 @@ class TickLog:
         latest: Int64Array,
         cutoff: Int64Array,
     ) -> "TickLog":
-        """Add ``values`` ≥ 1 events at ``times``, in order of keys, then of times.
+        """Add ``values`` ≥ 1 events at ``times``, which are in order within each key.
 
         No time may be before the newest item of its key. Clocks move on to ``latest``, and what is
         not later than ``cutoff`` (per key) expires. The values of a batch must add up to less than
         2⁶³, and so must the new totals.
         """
+        if not is_sorted(keys):
+            order = stable_order(keys)
+            keys, times, values = keys[order], times[order], values[order]
         key_row = run_starts(keys)
         touched = keys[key_row]
         running = np.cumsum(values)
@@ -189,19 +216,25 @@ class TickLog:
     def locate(self, ranks: Int64Array, latest: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Per key, the earliest and the latest time at which the 1 of this rank can be."""
         begin, end = self.starts[:-1], self.starts[1:]
-        lower = offsets((self.ranks < ranks[self.item_keys()]).astype(np.int64))
-        i = begin + lower[end] - lower[begin]  # the first item that ends at this rank or later
-        now = _ticks(latest)
-        after, last = np.zeros(self.size, dtype=np.uint64), now.copy()
-        has_older, has_newer = i > begin, i < end
-        after[has_older] = _ticks(self.times[i[has_older] - 1])
-        last[has_newer] = _ticks(self.times[i[has_newer]])
-        inside = has_newer.copy()
-        item = i[has_newer]
-        inside[has_newer] = (self.ranks - self.values)[item] < ranks[has_newer]
-        last -= has_newer & ~inside  # before that item
-        in_gap = np.minimum(last, _before_next_remembered(after, now, self.tightness))
-        return _times(np.where(inside, last, after + _ONE)), _times(np.where(inside, last, in_gap))
+        keys, now = self.item_keys(), _ticks(latest)
+        # The first item that ends at this rank or later, if any.
+        i = begin + np.bincount(keys[self.ranks < ranks[keys]], minlength=self.size)
+        found = np.flatnonzero(i < end)
+        item = i[found]
+        last, inside = now.copy(), np.zeros(self.size, dtype=np.bool_)
+        last[found] = _ticks(self.times[item])
+        inside[found] = self.ranks[item] - self.values[item] < ranks[found]
+        earliest = last.copy()
+        gap = np.flatnonzero(~inside)
+        if gap.size:
+            after, i = np.zeros(gap.size, dtype=np.uint64), i[gap]
+            older = np.flatnonzero(i > begin[gap])
+            after[older] = _ticks(self.times[i[older] - 1])
+            before_item = last[gap] - (i < end[gap])
+            earliest[gap] = after + _ONE
+            before_remembered = _before_next_remembered(after, now[gap], self.tightness)
+            last[gap] = np.minimum(before_item, before_remembered)
+        return _times(earliest), _times(last)
 
     def flaw(self, latest: Int64Array, cutoff: Int64Array) -> str | None:
         """What keeps this from being a log that :meth:`append` could have made, if anything."""
