@@ -199,11 +199,20 @@ class Algorithm(ABC):
 
     def what_was_seen(self, state: State) -> list[str]:
         """For ``repr``, what each key says of its stream."""
-        return [f"latest={latest}" for latest in state.tally.latest.tolist()]
+        return described(latest=state.tally.latest)
 
     def cutoff(self, tally: Any) -> Int64Array:
         """For each key, the last time that no window reaches."""
         return cutoffs(tally.latest, self.window)
+
+
+def described(**columns: Any) -> list[str]:
+    """For ``repr``: ``name=value, …`` for each key, of arrays with a value for each."""
+    lists = (column.tolist() for column in columns.values())
+    return [
+        ", ".join(f"{name}={value}" for name, value in zip(columns, values, strict=True))
+        for values in zip(*lists, strict=True)
+    ]
 
 
 class View(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from recency.algorithm import Admitted, Algorithm, Columns, State
+from recency.algorithm import Admitted, Algorithm, Columns, State, described
 from recency.arrival import NOT_BY_COUNT, Arrival, CounterTally, check_total, refuse_total
 from recency.core import by_key, validate
 from recency.core.arrays import INT64_MAX, FloatArray, Int64Array, broadcast, is_sorted
@@ -152,8 +152,7 @@ class CounterAlgorithm(Algorithm):
 
     def what_was_seen(self, state: State) -> list[str]:
         """The total, and the latest time."""
-        totals, latest = (column.tolist() for column in (state.tally.totals, state.tally.latest))
-        return [f"total={total}, latest={at}" for total, at in zip(totals, latest, strict=True)]
+        return described(total=state.tally.totals, latest=state.tally.latest)
 
     # --- bytes ---
 

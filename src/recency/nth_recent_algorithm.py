@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from recency.algorithm import Admitted, Algorithm, Columns, PerKey, State
+from recency.algorithm import Admitted, Algorithm, Columns, PerKey, State, described
 from recency.core import by_key, validate
 from recency.core.arrays import (
     INT64_MAX,
@@ -127,6 +127,10 @@ class NthRecentAlgorithm(Algorithm):
     def guarantee(self, state: State) -> FloatArray:
         """Merging does not change it."""
         return np.full(state.tally.size, WAVE.relative_error(self.tightness))
+
+    def what_was_seen(self, state: State) -> list[str]:
+        """The number of 1s, and the latest time."""
+        return described(total=state.tally.totals, latest=state.tally.latest)
 
     # --- bytes ---
 

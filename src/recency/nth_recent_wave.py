@@ -9,10 +9,9 @@ from recency.algorithm import View, question, unanswered
 from recency.core import validate
 from recency.core.arrays import floats_above, floats_below, midpoints, ticks_between
 from recency.estimate import Estimate
-from recency.keyed_sketch import KeyedSketch
 from recency.nth_recent_algorithm import NthRecentAlgorithm
-from recency.timeunit import UNITS, to_duration
-from recency.windowed import Duration, Time
+from recency.sketch import Sketch
+from recency.timeunit import UNITS, Duration, Time, to_duration
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class NthRecentWaveConfig:
     unit: str | None
 
 
-class NthRecentWave(KeyedSketch):
+class NthRecentWave(Sketch):
     """How long ago was the n-th most recent 1? For a stream that comes in time order.
 
     **Guarantee.** The age is within ``relative_error`` of the truth for every n whose 1 is in the
@@ -77,7 +76,7 @@ class NthRecentWave(KeyedSketch):
         ticks = None if window is None else to_duration(window, unit)
         error = validate.fraction(relative_error, "relative_error")
         self.config = NthRecentWaveConfig(ticks, error, unit)
-        self._start(NthRecentAlgorithm(ticks, error, unit))
+        super().__init__(NthRecentAlgorithm(ticks, error, unit))
 
     def update(self, value: int = 1, *, at: Time) -> None:
         """See a 1, or a 0, which only moves the clock, at a time not before ``latest``."""
@@ -106,8 +105,3 @@ class NthRecentWave(KeyedSketch):
         middle = midpoints(youngest, oldest)
         age = Estimate(middle, floats_below(youngest), floats_above(oldest))
         return unanswered(age, too_few | (last <= since), reason)
-
-    def __repr__(self) -> str:
-        """Class, guarantee, window, what was seen, bytes."""
-        tally = self._keyed.tally
-        return self._description(f"total={tally.totals[0]}, latest={tally.latest[0]}")
