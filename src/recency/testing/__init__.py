@@ -17,6 +17,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
@@ -35,7 +36,8 @@ from recency.errors import (
     OutOfOrderError,
 )
 from recency.estimate import Estimate
-from recency.sketch import Sketch, decode_many, encode_many, loads, merge_all
+from recency.serialization import decode_many, encode_keyed, encode_many, loads
+from recency.sketch import Sketch, merge_all
 from recency.testing.faults import interruptions
 from recency.timeunit import YEARS
 
@@ -271,9 +273,9 @@ def a_bank_is_many_sketches(case: SketchCase) -> None:
         assert dict(bank.items()) == alone
         assert list(bank.to_bytes()) == list(alone)
         assert list(bank.to_bytes().values()) == [sketch.to_bytes() for sketch in alone.values()]
-        finished = bank._column.frames(finished=True)
-        for frame, sketch in zip(finished, alone.values(), strict=True):
-            sketch._finish(case.make())
+        final = bank._keyed.finalized(bank.prototype._keyed)
+        for frame, sketch in zip(encode_keyed(bank.prototype, final), alone.values(), strict=True):
+            sketch._finalize(case.make())
             assert frame == sketch.to_bytes()
 
     def body(events: list[Event], levels: int, data: Any) -> None:
@@ -295,6 +297,73 @@ def a_bank_is_many_sketches(case: SketchCase) -> None:
         (keys[a:b], {name: each[a:b] for name, each in columns.items()}) for a, b in pairwise(cuts)
     ]
     compare(batches, merge_levels=1)
+
+
+def a_bank_answers_for_all_its_keys(case: SketchCase) -> None:
+    """What each of its sketches answers, or NaN in (−∞, ∞) if it has no answer."""
+
+    def body(events: list[Event], data: Any) -> None:
+        keys = data.draw(
+            st.lists(st.sampled_from("abc"), min_size=len(events), max_size=len(events))
+        )
+        bank = Bank(case.make())
+        for key, event in zip(keys, events, strict=True):
+            bank.update_many(key, **_columns([event]))
+        for question in [case.needs, *case.questions(events)]:
+            try:
+                answers = bank.query(**question)
+            except ValueError:  # the question is refused; then it is for one of the sketches, too
+                assert any(_is_refused(bank[key], question) for key in bank)
+                continue
+            for i, key in enumerate(bank):
+                here = [np.broadcast_to(each, len(bank))[i] for each in vars(answers).values()]
+                try:
+                    answer = bank[key].query(**question)
+                except NoAnswerError:
+                    assert np.isnan(here[0])
+                    assert here[1:3] == [-np.inf, np.inf]
+                else:
+                    assert Estimate(*here) == answer
+            some = list(bank)[::2]
+            assert bank.query(**question, keys=some).value.size == len(some)
+
+    _examples(case, body, events=case.events, data=st.data())
+
+
+def _is_refused(sketch: Sketch, question: Question) -> bool:
+    try:
+        sketch.query(**question)
+    except NoAnswerError:
+        return False
+    except ValueError:
+        return True
+    return False
+
+
+def banks_merge_key_by_key(case: SketchCase) -> None:
+    """Each key as its sketches do, to the byte; one that only one of them has stays as it is."""
+    if not _merges(case):
+        return
+
+    def body(events: list[Event], data: Any) -> None:
+        banks = [Bank(case.make(), stream=stream) for stream in (0, 10)]
+        keys = st.sampled_from("abcd")
+        owners = data.draw(
+            st.lists(st.tuples(st.booleans(), keys), min_size=len(events), max_size=len(events))
+        )
+        for (which, key), event in zip(owners, events, strict=True):
+            banks[which].update_many(key, **_columns([event]))
+        before = [bank.to_bytes() for bank in banks]
+        expected = {
+            key: merge_all([loads(part[key]) for part in before if key in part]).to_bytes()
+            for key in [*banks[0], *banks[1]]
+        }
+        assert banks[0].merge(banks[1]) is banks[0]
+        assert banks[0].to_bytes() == expected
+        assert banks[1].to_bytes() == before[1]
+        assert Bank.from_bytes(expected, case.make()).to_bytes() == expected
+
+    _examples(case, body, events=case.events, data=st.data())
 
 
 def an_empty_batch_changes_nothing(case: SketchCase) -> None:
@@ -641,6 +710,36 @@ def memory_is_bounded(case: SketchCase) -> None:
     assert sketch.nbytes <= case.most_bytes, sketch.nbytes
 
 
+def threads_may_read_at_once(case: SketchCase) -> None:
+    """While none writes: rows that are still buffered are absorbed once, whoever asks first."""
+    rows = _rows_of(case.stream(400))
+    frame = build(case, rows[:200]).to_bytes()
+
+    def make() -> Sketch:
+        sketch = loads(frame)
+        for row in rows[200:]:
+            sketch.update(**row)
+        return sketch
+
+    def look(sketch: Sketch) -> list[Any]:
+        with suppress(NoAnswerError):
+            return [sketch.copy().latest, sketch.query(**case.needs), sketch.to_bytes()]
+        return [sketch.to_bytes()]
+
+    expected = look(make())
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(5):
+            sketch = make()
+            with ThreadPoolExecutor(4) as threads:
+                for seen in threads.map(look, [sketch] * 4):
+                    assert seen == expected
+            assert look(sketch) == expected
+    finally:
+        sys.setswitchinterval(before)
+
+
 def interrupted_calls_lose_nothing(case: SketchCase) -> None:
     """A call that is interrupted, at any line, leaves everything as before it or as after it."""
     lost = [
@@ -809,6 +908,8 @@ LAWS: Sequence[Callable[[SketchCase], None]] = (
     batching_does_not_matter,
     long_batches_equal_short_ones,
     a_bank_is_many_sketches,
+    a_bank_answers_for_all_its_keys,
+    banks_merge_key_by_key,
     an_empty_batch_changes_nothing,
     merging_with_empty_is_identity,
     merging_commutes,
@@ -825,5 +926,6 @@ LAWS: Sequence[Callable[[SketchCase], None]] = (
     mutated_bytes_are_refused_or_harmless,
     bytes_are_the_same_in_every_process,
     memory_is_bounded,
+    threads_may_read_at_once,
     interrupted_calls_lose_nothing,
 )
