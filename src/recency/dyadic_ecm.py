@@ -26,7 +26,7 @@ from recency.core.sizing import capacity_for_count
 from recency.ecm_cells import Counts, LogCells
 from recency.errors import NoAnswerError
 from recency.estimate import Estimate
-from recency.name_sample import IDENTITY_BITS, NameSample, capacity_for_names
+from recency.name_sample import IDENTITY_BITS, NameSample, NameTally, capacity_for_names
 from recency.timeunit import UNITS, to_duration
 from recency.windowed import Duration, Time
 
@@ -219,9 +219,9 @@ class DyadicEcm(CellSketch):
     def _start(self, tightness: int | None = None) -> None:
         super()._start(tightness)
         config = self.config
-        self._names: NameSample | None = None
+        self._names: NameTally | None = None
         if config.name_capacity is not None:
-            self._names = NameSample(config.window, config.name_capacity, config.seed)
+            self._names = NameTally(NameSample(config.window, config.name_capacity, config.seed))
 
     # --- scales and rows ---
 
@@ -325,7 +325,7 @@ class DyadicEcm(CellSketch):
     def _settle(self) -> None:
         super()._settle()
         if self._names is not None:
-            self._names._settle()
+            self._names.settle()
 
     # --- merge and bytes: the names go along ---
 
@@ -357,7 +357,7 @@ class DyadicEcm(CellSketch):
         names = [sketch._names for sketch in sketches if sketch._names is not None]
         seen = [each for each in names if not each.is_empty]
         if seen:
-            merged._names = NameSample._merged(seen) if len(seen) > 1 else seen[0].copy()
+            merged._names = NameTally.merged(seen) if len(seen) > 1 else seen[0].copy()
         merged._set_stream(merged._stream)
         return merged
 
@@ -375,14 +375,14 @@ class DyadicEcm(CellSketch):
         super()._write(sketches, writer)
         names = [sketch._names for sketch in sketches if sketch._names is not None]
         if names:
-            NameSample._write(names, writer)
+            NameTally.write(names, writer)
 
     @classmethod
     def _read(cls, prototype: Self, reader: RecordReader) -> list[Self]:
         sketches = super()._read(prototype, reader)
         if prototype._names is not None:
             for sketch, names in zip(
-                sketches, NameSample._read(prototype._names, reader), strict=True
+                sketches, NameTally.read(prototype._names._names, reader), strict=True
             ):
                 cls._check_names(sketch, names)
                 sketch._names = names
@@ -390,7 +390,7 @@ class DyadicEcm(CellSketch):
         return sketches
 
     @staticmethod
-    def _check_names(sketch: "DyadicEcm", names: NameSample) -> None:
+    def _check_names(sketch: "DyadicEcm", names: NameTally) -> None:
         name = type(sketch).__name__
         if names.latest is None:
             if sketch._total:
