@@ -1084,8 +1084,6 @@ LOSE_ROWS = {
     "SumWave",
     "QuantileWave",
     "NthRecentWave",
-    "EcmSketch",
-    "DyadicEcm",
     "DecayedSample",
     "WeightBasedMergingHistogram",
 }

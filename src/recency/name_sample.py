@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.core.arrays import INT64_MAX, BoolArray, Int64Array, UInt64Array, cutoffs
+from recency.cell_tally import CellTally, Events, index_after
+from recency.coins import check_shared
+from recency.core import by_key
+from recency.core.arrays import BoolArray, Int64Array, UInt64Array, cutoffs
 from recency.core.codec import RecordReader, RecordWriter, corrupt
-from recency.core.hashing import hash_events, hash_items, is_one
+from recency.core.hashing import hash_items, is_one
 from recency.core.level_sample import LevelSample, group_of, levels_of_weights, surely_repeated
 from recency.core.sample_states import (
     CoinCodec,
@@ -18,13 +21,12 @@ from recency.core.sample_states import (
     read_states,
     write_states,
 )
-from recency.event_sketch import warn_of_shared_coins
+from recency.sample_cells import KeyedSample
 
 IDENTITY_BITS = 53
 _LEVELS = (0, 116)  # of events with weights from 1 to 2⁵³, or more: no higher
 _CODECS = (CoinCodec(), ItemCodec())
 _BLOCK = 1 << 13  # events looked at in one pass: temporaries that stay in the cache
-_FLUSH = 1 << 19
 _ABSORB = 1 << 14  # survivors collected, at least, before the sample takes them in
 
 
@@ -39,17 +41,6 @@ def capacity_for_names(least_share: float, failure_probability: float) -> int:
     return math.ceil(1.25 * math.log(1 / (least_share * failure_probability)) / least_share)
 
 
-def as_objects(items: Any, size: int) -> NDArray[Any]:
-    """Items as plain Python objects, in an array of ``size``; a single one is broadcast."""
-    out = np.empty(() if is_one(items) else size, dtype=object)
-    if is_one(items):
-        out[()] = items.item() if isinstance(items, np.generic) else items
-        return np.broadcast_to(out, size)
-    plain = items if isinstance(items, Sequence) else np.asarray(items).tolist()
-    out[:] = [item.item() if isinstance(item, np.generic) else item for item in plain]
-    return out
-
-
 class NameSample:
     """A sample of *events*, which keeps the latest of each item at each level, with its name.
 
@@ -57,29 +48,50 @@ class NameSample:
     item occurs, the surer it is named. Otherwise it is one: a function of the events and their
     coins, in any order; merging is exact. It is part of another sketch, and has no bytes of its
     own.
-
-    This object is what the settings mean: functions of the sample of many keys, which none changes.
     """
+
+    draws_coins = True
+    drawn_columns = 2
 
     def __init__(self, window: int | None, capacity: int, seed: int) -> None:
         self.window, self.capacity, self.seed = window, capacity, seed
 
-    def empty(self) -> LevelSample:
-        """The sample of keys without events."""
-        return LevelSample.empty(self.capacity, True, [codec.dtype for codec in _CODECS])
+    def empty(self, size: int, merge_levels: int) -> KeyedSample:
+        """No elements."""
+        none = LevelSample.empty(self.capacity, True, [codec.dtype for codec in _CODECS])
+        return KeyedSample(size, 1, 1, none)
+
+    # --- update ---
+
+    def draw(
+        self, tally: CellTally, events: Events, counted: Any
+    ) -> tuple[dict[str, Any], tuple[NDArray[Any], ...]]:
+        """A level for each event with weight, and its item."""
+        items = as_objects(events.items, events.ticks.size)[counted]
+        events = events.taken(counted)
+        coins, by_id = events.coins(self.seed, tally.of_names)
+        changes = {
+            "named_latest": by_key.raised(tally.named_latest, events.keys, events.ticks),
+            "named": index_after(tally.of_names, events.keys),
+            "named_by_id": tally.named_by_id | by_id,
+        }
+        return changes, (levels_of_weights(events.weights.astype(np.float64), coins), items)
 
     def absorb(
         self,
-        sample: LevelSample,
-        cutoff: Int64Array,
+        body: KeyedSample,
+        tally: CellTally,
         keys: Int64Array,
-        ticks: Int64Array,
-        levels: Int64Array,
         hashes: UInt64Array,
+        ticks: Int64Array,
+        weights: Int64Array,
+        levels: Int64Array,
         items: NDArray[Any],
-    ) -> LevelSample:
-        """The sample with events, last rows first: mostly they are the newest."""
-        survivors: list[tuple[NDArray[Any], ...]] = []
+    ) -> KeyedSample:
+        """Last rows first: mostly they are the newest."""
+        sample, cutoff = body.sample, cutoffs(tally.named_latest, self.window)
+        none = (sample.groups[:0], sample.times[:0], *(column[:0] for column in sample.columns))
+        survivors: list[tuple[NDArray[Any], ...]] = [none]
         collected = 0
         for end in range(ticks.size, 0, -_BLOCK):
             rows = slice(max(0, end - _BLOCK), end)
@@ -92,161 +104,93 @@ class NameSample:
             collected += index.size
             if collected >= max(_ABSORB, sample.times.size // 2):
                 sample = _absorbed(sample, survivors, cutoff)
-                survivors, collected = [], 0
-        return _absorbed(sample, survivors, cutoff)
+                survivors, collected = [none], 0
+        return body.of(_absorbed(sample, survivors, cutoff))
 
-    def write(
-        self,
-        sample: LevelSample,
-        latest: Int64Array,
-        seen: BoolArray,
-        by_id: BoolArray,
-        stream: Int64Array,
-        index: Int64Array,
-        writer: RecordWriter,
-    ) -> None:
-        """See :mod:`recency.core.sample_states`; ``index`` counts the events."""
-        states = SampleStates(sample, seen, np.where(seen, latest, 0), (stream, index), by_id)
-        write_states(states, _CODECS, writer)
+    # --- merge ---
 
-    def read(self, reader: RecordReader) -> SampleStates:
-        """The inverse; refuses what no stream leads to."""
-        states = read_states(
-            self.empty(), self.window, _LEVELS, 2, _CODECS, reader, samples=1, ids=True
-        )
-        identity, items = states.sample.columns
-        hashes = hash_items(list(items), self.seed)
-        if (hashes >> np.uint64(64 - IDENTITY_BITS) != identity).any():
-            corrupt(reader.name, "an item that does not belong to its hash")
-        return states
+    def merge(
+        self, body: KeyedSample, tally: CellTally, merged: CellTally, into: Int64Array
+    ) -> tuple[dict[str, Any], KeyedSample]:
+        """Exact."""
+        check_shared(tally.of_names, into, body.sample.keys, body.sample.times)
+        return {}, body.merged(into, merged.size, cutoffs(merged.named_latest, self.window))
 
-    def names(self, sample: LevelSample, bits: int, since: int) -> dict[int, Any]:
+    def drawn(self, tally: CellTally) -> BoolArray:
+        """Whose coins came from the stream: none from ids."""
+        return tally.of_names.seen & ~tally.named_by_id
+
+    def finalize(self, body: KeyedSample, tally: CellTally) -> KeyedSample:
+        """As it is."""
+        return body
+
+    # --- questions ---
+
+    def names(self, body: KeyedSample, bits: int, since: int) -> dict[int, Any]:
         """Names in the sample of a single key, by the highest bits of their hashes.
 
         Where several share them: one that was seen later than ``since``, of the highest level.
         """
+        sample = body.sample
         identity, items = sample.columns
         order = np.lexsort((identity, sample.times, sample.levels, sample.times > since))
         hashes = (identity[order] >> np.uint64(IDENTITY_BITS - bits)).tolist()
         return dict(zip(hashes, items[order].tolist(), strict=True))
 
+    # --- bytes ---
+
+    def write(self, body: KeyedSample, tally: CellTally, writer: RecordWriter) -> None:
+        """See :mod:`recency.core.sample_states`."""
+        of_names = tally.of_names
+        extra = tally.stream, tally.named
+        states = SampleStates(
+            body.sample, of_names.seen, of_names.known_latest, extra, tally.named_by_id
+        )
+        write_states(states, _CODECS, writer)
+
+    def read(
+        self, reader: RecordReader, counted: dict[str, Any]
+    ) -> tuple[dict[str, Any], KeyedSample]:
+        """The inverse; refuses what no stream leads to, given what else was counted."""
+        body = self.empty(reader.size, 0)
+        states = read_states(body.sample, self.window, _LEVELS, 2, _CODECS, reader, ids=True)
+        name, (stream, named) = reader.name, states.extra
+        identity, items = states.sample.columns
+        hashes = hash_items(list(items), self.seed)
+        if (hashes >> np.uint64(64 - IDENTITY_BITS) != identity).any():
+            corrupt(name, "an item that does not belong to its hash")
+        totals = counted["totals"]
+        latest = np.where(states.seen, states.latest, CellTally.start["named_latest"])
+        if (totals[~states.seen] > 0).any():
+            corrupt(name, "events without names")
+        if (totals[states.seen] == 0).any() or (latest > counted["latest"]).any():
+            corrupt(name, "names without events")
+        if (named > totals).any() or (named < (totals > 0)).any():
+            corrupt(name, "names of more events than there were")
+        if (stream != counted.get("stream", stream)).any():
+            corrupt(name, "names of another stream")
+        fields = {
+            "stream": stream,
+            "named_latest": latest,
+            "named": named,
+            "named_by_id": states.by_id,
+        }
+        return fields, body.of(states.sample)
+
+
+def as_objects(items: Any, size: int) -> NDArray[Any]:
+    """Items as plain Python objects, in an array of ``size``; a single one is broadcast."""
+    out = np.empty(() if is_one(items) else size, dtype=object)
+    if is_one(items):
+        out[()] = items.item() if isinstance(items, np.generic) else items
+        return np.broadcast_to(out, size)
+    plain = items if isinstance(items, Sequence) else np.asarray(items).tolist()
+    out[:] = [item.item() if isinstance(item, np.generic) else item for item in plain]
+    return out
+
 
 def _absorbed(
     sample: LevelSample, blocks: Sequence[tuple[NDArray[Any], ...]], cutoff: Int64Array
 ) -> LevelSample:
-    none = (sample.groups[:0], sample.times[:0], *(column[:0] for column in sample.columns))
-    groups, times, *columns = map(np.concatenate, zip(*blocks, none, strict=True))
+    groups, times, *columns = map(np.concatenate, zip(*blocks, strict=True))
     return sample.absorb(groups, times, tuple(columns), cutoff)
-
-
-class NameTally:
-    """The names of one sketch: a :class:`NameSample`, its sample, and what was counted."""
-
-    def __init__(self, names: NameSample, stream: int = 0) -> None:
-        self._names, self._stream = names, stream
-        self._index, self._by_id = 0, False
-        self.latest: int | None = None
-        self._sample = names.empty()
-        self._rows: list[tuple[Any, ...]] = []
-        self._buffered = 0
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there was no event."""
-        return self.latest is None
-
-    def empty_like(self) -> "NameTally":
-        """The same without events."""
-        return NameTally(self._names, self._stream)
-
-    def copy(self) -> "NameTally":
-        """An independent twin."""
-        self.settle()
-        twin = self.empty_like()
-        vars(twin).update({**vars(self), "_rows": []})
-        return twin
-
-    def put(
-        self,
-        items: Any,
-        hashes: UInt64Array,
-        ticks: Int64Array,
-        weights: Int64Array,
-        coins: UInt64Array | None,
-    ) -> None:
-        """Events, with coins if they have ids; those of no weight have no part."""
-        rows = np.flatnonzero(weights)
-        if not rows.size:
-            return
-        items = as_objects(items, ticks.size)[rows]
-        hashes = np.broadcast_to(hashes, ticks.size)[rows]
-        ticks, weights = ticks[rows], weights[rows]
-        self._by_id |= coins is not None
-        if coins is None:
-            bits = hashes.view(np.int64)
-            coins = hash_events(self._names.seed, self._stream, self._index, bits, ticks)
-        else:
-            coins = coins[rows]
-        self._index = min(self._index + rows.size, INT64_MAX)
-        newest = int(ticks.max())
-        self.latest = newest if self.latest is None else max(self.latest, newest)
-        levels = levels_of_weights(weights.astype(np.float64), coins)
-        self._rows.append((ticks, levels, hashes, items))
-        self._buffered += rows.size
-        if self._buffered >= _FLUSH:
-            self.settle()
-
-    def settle(self) -> None:
-        """Absorb what is buffered."""
-        columns = [np.concatenate(column) for column in zip(*self._rows, strict=True)]
-        if columns:
-            keys = np.zeros(columns[0].size, dtype=np.int64)
-            self._sample = self._names.absorb(self._sample, self._cutoff(), keys, *columns)
-        self._rows, self._buffered = [], 0
-
-    def _cutoff(self) -> Int64Array:
-        return cutoffs(np.array([self.latest]), self._names.window)
-
-    @staticmethod
-    def merged(tallies: Sequence["NameTally"]) -> "NameTally":
-        """All events of several."""
-        merged = tallies[0].copy()
-        merged._stream = min(each._stream for each in tallies)
-        merged._index = min(sum(each._index for each in tallies), INT64_MAX)
-        merged._by_id = any(each._by_id for each in tallies)
-        merged.latest = max(each.latest for each in tallies if each.latest is not None)
-        samples = [each.copy()._sample for each in tallies]
-        merged._sample = LevelSample.merge(samples, merged._cutoff())
-        kept = [(e._stream, s.times) for e, s in zip(tallies, samples, strict=True) if not e._by_id]
-        warn_of_shared_coins([(n, int(t.min()), int(t.max())) for n, t in kept if t.size])
-        return merged
-
-    @staticmethod
-    def write(tallies: Sequence["NameTally"], writer: RecordWriter) -> None:
-        """A record for each."""
-        copies = [each.copy() for each in tallies]
-        columns = (
-            [e.latest or 0, e.latest is not None, e._by_id, e._stream, e._index] for e in copies
-        )
-        sample = LevelSample.side_by_side([each._sample for each in copies])
-        latest, seen, by_id, stream, index = map(np.array, zip(*columns, strict=True))
-        tallies[0]._names.write(sample, latest, seen, by_id, stream, index, writer)
-
-    @staticmethod
-    def read(names: NameSample, reader: RecordReader) -> list["NameTally"]:
-        """The inverse."""
-        states = names.read(reader)
-        assert states.by_id is not None
-        out = []
-        for i, sample in enumerate(states.sample.split(np.arange(reader.size + 1))):
-            each = NameTally(names, int(states.extra[0][i]))
-            each._index, each._by_id = int(states.extra[1][i]), bool(states.by_id[i])
-            each.latest = int(states.latest[i]) if states.seen[i] else None
-            each._sample = sample
-            out.append(each)
-        return out
-
-    def names(self, bits: int, since: int) -> dict[int, Any]:
-        """See :meth:`NameSample.names`."""
-        self.settle()
-        return self._names.names(self._sample, bits, since)
