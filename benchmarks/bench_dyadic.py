@@ -33,7 +33,7 @@ def main():
         took = seconds(lambda: feed(DyadicEcm(WINDOW, **settings), column, times), 2)
         report.add(f"update_many, {what}", EVENTS / 1e6 / took, "M/s", budget)
         sketch = feed(DyadicEcm(WINDOW, **settings), column, times)
-        log = sketch._cells.log
+        log = sketch._keyed.state().body.cells.log
         taken = sum(each.nbytes for each in (log.times, log.ranks, log.values))
         report.add("  memory", taken / 1e6, "MB", at_most=None if settings else 20)
         report.add("  forecast", sketch.forecast(WINDOW) / 1e6, "MB")

@@ -1083,8 +1083,6 @@ LOSE_ROWS = {
     "RandomizedWave",
     "SumWave",
     "QuantileWave",
-    "EcmSketch",
-    "DyadicEcm",
     "DecayedSample",
     "WeightBasedMergingHistogram",
 }

@@ -19,7 +19,6 @@ from typing import (
     ParamSpec,
     Self,
     TypeVar,
-    overload,
 )
 
 import numpy as np
@@ -264,28 +263,30 @@ def unanswered(estimate: Estimate, missing: BoolArray, reason: str) -> Estimate:
     )
 
 
-@overload
-def question(answer: Callable[Concatenate[View, P], R]) -> Callable[Concatenate[Any, P], R]: ...
-@overload
 def question(
-    *, per_key: bool
-) -> Callable[[Callable[Concatenate[View, P], R]], Callable[Concatenate[Any, P], R]]: ...
-def question(answer: Any = None, *, per_key: bool = False) -> Any:
+    answer: Callable[Concatenate[View, P], R],
+) -> Callable[Concatenate[Any, P], R]:
     """Declare a question: a function of a view of n keys, whose answer has an array for them.
 
-    Of a sketch, which has one key, it is a method whose answer is that of the key. With ``per_key``
-    the function is only ever given views of one key, and may answer anything.
+    Of a sketch, which has one key, it is a method whose answer is that of the key.
     """
 
-    def declare(answer: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(answer)
-        def ask(self: Any, *args: Any, **kwargs: Any) -> Any:
-            return self._ask(answer, *args, **kwargs)
+    @wraps(answer)
+    def ask(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._ask(answer, *args, **kwargs)  # type: ignore[no-any-return]
 
-        ask.of_view, ask.per_key = answer, per_key  # type: ignore[attr-defined]
-        return ask
+    ask.of_view = answer  # type: ignore[attr-defined]
+    ask.per_key = False  # type: ignore[attr-defined]
+    return ask  # type: ignore[return-value]
 
-    return declare if answer is None else declare(answer)
+
+def question_of_a_key(
+    answer: Callable[Concatenate[View, P], R],
+) -> Callable[Concatenate[Any, P], R]:
+    """Declare a question that is put to one key at a time: a function of a view of one key."""
+    ask = question(answer)
+    ask.per_key = True  # type: ignore[attr-defined]
+    return ask
 
 
 def questions_of(cls: type) -> dict[str, Any]:

@@ -1,19 +1,26 @@
 """ECM-sketch: frequencies over sliding windows (Papapetrou, Garofalakis & Deligiannakis 2012)."""
 
-import math
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.cell_sketch import ROUNDING, CellSketch
+from recency.algorithm import State, View, question, question_of_a_key
+from recency.arrival import Arrival
+from recency.cell_algorithm import CellAlgorithm
+from recency.cell_sketch import (
+    CellSketch,
+    check_counter,
+    counts_of,
+    settings_of,
+    without_others,
+)
 from recency.core import geometry, validate
-from recency.core.arrays import FloatArray, Int64Array, UInt64Array
-from recency.core.hashing import check_one, hash_items, xxh64
+from recency.core.arrays import FloatArray, Int64Array
 from recency.estimate import Estimate
-from recency.timeunit import UNITS, to_duration
-from recency.windowed import Duration, Time
+from recency.grid import ROUNDING, Grid, HashGrid
+from recency.timeunit import UNITS, Duration, Time, to_duration
 
 _MOST_CELLS = 1 << 20
 
@@ -124,12 +131,13 @@ class EcmSketch(CellSketch):
     ) -> None:
         validate.one_of(unit, "unit", UNITS)
         validate.one_of(optimize_for, "optimize_for", ("point", "inner_product"))
-        self._check_order(by, late, unit)
-        self._check_counter(counter, late, cell_capacity)
+        check_counter(counter, late, cell_capacity)
+        Arrival(by, late, unit)
         error = validate.fraction(relative_error, "relative_error")
         sure = validate.confidence(confidence)
+        product = optimize_for == "inner_product"
         if None in (width, depth, cell_error) or (counter == "rw" and cell_capacity is None):
-            best = geometry.choose(error, sure, counter == "rw", optimize_for == "inner_product")
+            best = geometry.choose(error, sure, counter == "rw", product)
             width = best.width if width is None else width
             depth = best.depth if depth is None else depth
             cell_error = best.cell_error if cell_error is None else cell_error
@@ -151,48 +159,13 @@ class EcmSketch(CellSketch):
             validate.integer(seed, "seed"),
             unit,
         )
-        if self._size > _MOST_CELLS:
+        grid = HashGrid(self.config.width, self.config.depth, product, self.config.seed)
+        if grid.size > _MOST_CELLS:
             most = f"at most {_MOST_CELLS} cells"
-            raise ValueError(f"width and depth must make {most}, got {self._size}")
-        self._start()
-        self._stream = validate.integer(stream, "stream", 0)
-
-    @property
-    def _row_count(self) -> int:
-        return self.config.depth
-
-    def _check_item(self, item: Any) -> None:
-        check_one(item, "item")
-
-    def _hashes(self, items: Any, name: str = "item") -> UInt64Array:
-        return hash_items(items, self.config.seed, name)
-
-    def _cells_of(self, hashes: UInt64Array) -> Int64Array:
-        """The cell of each item in each row: high bits of products with odd numbers.
-
-        The hashes are seeded and mixed, so that products with different numbers are as good as
-        hashes of their own.
-        """
-        width, depth = np.uint64(self.config.width), self.config.depth
-        factors = xxh64(np.arange(depth, dtype=np.uint64), 0) | np.uint64(1)
-        cells = np.empty((depth, hashes.size), dtype=np.int64)
-        for row, factor in enumerate(factors):
-            high = (hashes * factor) >> np.uint64(32)
-            cells[row] = (high * width) >> np.uint64(32)
-            cells[row] += row * self.config.width
-        return cells
+            raise ValueError(f"width and depth must make {most}, got {grid.size}")
+        super().__init__(CellAlgorithm(grid, *settings_of(self.config, grid)), stream)
 
     # --- questions ---
-
-    def _doubts(self) -> tuple[float, float]:
-        config = self.config
-        product = config.optimize_for == "inner_product"
-        counters = geometry.counters_in_doubt(config.width, config.depth, product)
-        return self._split_doubt(config.depth, counters)
-
-    def _error(self, cell_error: float) -> float:
-        product = self.config.optimize_for == "inner_product"
-        return geometry.total_error(cell_error, self.config.width, product)
 
     def inner_product(
         self, other: Self, window: Duration | None = None, now: Time | None = None
@@ -200,53 +173,57 @@ class EcmSketch(CellSketch):
         """The sum over all items of the product of both streams' counts in (now − window, now]."""
         self._check_alike(other, "multiply")
         if now is None and self.config.by == "time":
-            clocks = [each for each in (self._latest, other._latest) if each is not None]
+            clocks = [each for each in (self.latest, other.latest) if each is not None]
             now = max(clocks, default=None)
-        mine, theirs = (each._counts(each._since(window, now)) for each in (self, other))
-        if mine is None or theirs is None:
-            return Estimate(0.0, 0.0, 0.0)
-        depth = self.config.depth
-        doubt, cell_doubt = self._doubts()
-        if self._is_sampled:  # all cells must be right
-            all_cells = geometry.counters_in_doubt(self.config.width, depth, True)
-            cell_doubt = (doubt - math.exp(-depth)) / (2 * all_cells)
-        cells = np.arange(self._size).reshape(depth, -1)
-        my_bounds, their_bounds = (each.bounds(cells, cell_doubt) for each in (mine, theirs))
-        low, high = (
-            _products(a, b).sum(axis=1).min() for a, b in zip(my_bounds, their_bounds, strict=True)
-        )
-        middle = (mine.middle[cells] * theirs.middle[cells]).sum(axis=1).min()
-        most = _outward(math.prod(each.total(depth, cell_doubt)[2] for each in (mine, theirs)))
-        upper = min(_outward(float(high)), most)
-        lower = float(min(self._without_others(np.array(low), most), upper))
-        is_certain = upper == 0 and not self._is_sampled
-        value = float(np.clip(middle, lower, upper))
-        return Estimate(value, lower, upper, 1.0 if is_certain else 1 - doubt)
+        return self._ask(_inner_product, other._keyed.state(), window, now)  # type: ignore[no-any-return]
 
-    def self_join(self, window: Duration | None = None, now: Time | None = None) -> Estimate:
+    @question
+    def self_join(view: View, window: Duration | None = None, now: Time | None = None) -> Estimate:
         """The sum of the squares of all items' counts in (now − window, now]."""
-        return self.inner_product(self, window, now)
+        return _inner_product(view, view.state, window, now)
 
+    @question_of_a_key
     def counters(
-        self, window: Duration | None = None, now: Time | None = None
+        view: View, window: Duration | None = None, now: Time | None = None
     ) -> NDArray[np.float64]:
         """What each cell counts in (now − window, now]: an array of ``depth`` × ``width``."""
-        counts = self._counts(self._since(window, now))
-        shape = self.config.depth, self.config.width
-        if counts is None:
-            return np.zeros(shape)
-        return counts.middle[: self._size].reshape(shape).copy()
-
-    def __repr__(self) -> str:
-        """Class, guarantee, window, what was seen, bytes."""
-        config = self.config
-        shape = f"{config.depth} × {config.width} {config.counter}"
-        return self._description(f"{shape}, total={self._total}, latest={self._latest}")
+        counts = counts_of(view, window, now)
+        (middle,) = counts.middle[counts.places(_all_cells(view.algorithm.grid))]
+        return np.asarray(middle)
 
 
-def _outward(x: float) -> float:
+def _inner_product(view: View, other: State, window: Duration | None, now: Time | None) -> Estimate:
+    """Of the streams of each key with those of the same key in the other state."""
+    algorithm = view.algorithm
+    grid, cell_failure = algorithm.grid, algorithm.cells.product_failure
+    views = view, View(algorithm, other)
+    counts = [counts_of(each, window, now) for each in views]
+    places = [each.places(_all_cells(grid)) for each in counts]  # key, row, cell
+    (my_low, my_high), (their_low, their_high) = (
+        each.bounds(where, cell_failure) for each, where in zip(counts, places, strict=True)
+    )
+    low, high = (
+        _products(a, b).sum(axis=2).min(axis=1)
+        for a, b in ((my_low, their_low), (my_high, their_high))
+    )
+    mine, theirs = (each.middle[where] for each, where in zip(counts, places, strict=True))
+    middle = (mine * theirs).sum(axis=2).min(axis=1)
+    most = _outward(np.prod([each.total(cell_failure)[2] for each in counts], axis=0))
+    upper = np.minimum(_outward(high), most)
+    lower = np.minimum(without_others(grid, low, most), upper)
+    counted = (view.state.tally.totals > 0) & (other.tally.totals > 0)
+    is_certain = ~counted | (counts[0].is_certain & (upper == 0))
+    confidence = np.where(is_certain, 1.0, 1 - algorithm.failure)
+    return Estimate(np.clip(middle, lower, upper), lower, upper, confidence)
+
+
+def _all_cells(grid: Grid) -> Int64Array:
+    return np.arange(grid.size).reshape(grid.rows, -1)
+
+
+def _outward(x: FloatArray) -> FloatArray:
     """An upper bound that went through floating point: whole numbers are exact up to 2⁵³."""
-    return x if x < 2.0**53 else x * (1 + ROUNDING)
+    return np.where(x < 2.0**53, x, x * (1 + ROUNDING))
 
 
 def _products(a: FloatArray, b: FloatArray) -> FloatArray:

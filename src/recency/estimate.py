@@ -174,4 +174,5 @@ def _plain(numbers: Any) -> Any:
 
 
 def _joint_confidence(a: Estimate, b: Estimate) -> Any:
-    return np.maximum(0.0, 1 - ((1 - a.confidence) + (1 - b.confidence)))[()] + 0.0
+    joint = 1 - ((1 - a.confidence) + (1 - b.confidence))
+    return np.maximum(joint, 0.0) if isinstance(joint, np.ndarray) else max(0.0, joint)

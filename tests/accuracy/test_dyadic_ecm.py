@@ -5,6 +5,8 @@ import pytest
 
 from accuracy.statistics import assert_rare
 from recency import DyadicEcm, merge_all
+from recency.cell_algorithm import Parts
+from states import body_of, change
 
 SIZE = 5_000
 WINDOWS = (300, 2_000, SIZE)
@@ -140,7 +142,9 @@ def test_heavy_names_are_known(parts):
 def test_an_unnamed_heavy_hitter_comes_as_its_hash():
     sketch = DyadicEcm(100, names=True, name_capacity=1, universe_bits=16)
     sketch.update_many(["a"] * 50, at=range(50))
-    sketch._names = sketch._names.empty_like()
+    cells, _ = body_of(sketch).each
+    (names,) = sketch._algorithm.names
+    change(sketch, body=Parts((cells, names.empty(1, 0))))
     ((item, answer),) = sketch.heavy_hitters(0.5)
     assert isinstance(item, int)
     assert 0 <= item < 2**16

@@ -5,6 +5,7 @@ import pytest
 
 from recency import DyadicEcm, NoAnswerError, loads
 from recency.core.rank_log import EXPONENTIAL, WAVE, RankLog, kept_ranks
+from states import body_of
 
 
 def filled(**settings):
@@ -17,22 +18,20 @@ def filled(**settings):
 @pytest.mark.parametrize("bits", [1, 5, 6, 12, 32, 40, 63])
 @pytest.mark.parametrize("width", [2, 64, 100])
 def test_every_row_counts_every_event(bits, width):
-    sketch = DyadicEcm(universe_bits=bits, width=width)
-    scale = sketch._exact_scale
+    grid = DyadicEcm(universe_bits=bits, width=width)._algorithm.grid
+    scale = grid.exact_scale
     assert 2 ** (bits - scale) <= width
     assert scale == 0 or 2 ** (bits - scale + 1) > width
     rng = np.random.default_rng(bits)
     items = rng.integers(0, 2**bits, 200, dtype=np.uint64)
-    cells = sketch._cells_of(items)
-    assert cells.shape == (sketch._row_count, 200)
-    assert (cells // width == np.arange(sketch._row_count)[:, None]).all()
-    for scale in range(sketch._exact_scale + 1):
-        rows = sketch._rows_of(scale)
-        of_nodes = sketch._cells_of_nodes(scale, items >> np.uint64(scale))
+    cells = grid.cells_of(items)
+    assert cells.shape == (grid.rows, 200)
+    assert (cells // width == np.arange(grid.rows)[:, None]).all()
+    for scale in range(grid.exact_scale + 1):
+        rows = grid.rows_of(scale)
+        of_nodes = grid.cells_of_nodes(scale, items >> np.uint64(scale))
         assert (of_nodes == cells[rows.start : rows.stop]).all()
-    assert {row for s in range(scale + 1) for row in sketch._rows_of(s)} == set(
-        range(sketch._row_count)
-    )
+    assert {row for s in range(scale + 1) for row in grid.rows_of(s)} == set(range(grid.rows))
 
 
 @pytest.mark.parametrize("bits", [30, 50])
@@ -44,7 +43,7 @@ def test_two_items_meet_as_rarely_as_they_should(bits):
     for seed in range(trials):
         sketch = DyadicEcm(universe_bits=bits, width=width, seed=seed, depth=10)
         for i, pair in enumerate(pairs):
-            cells = sketch._cells_of_nodes(0, np.array(pair, dtype=np.uint64))
+            cells = sketch._algorithm.grid.cells_of_nodes(0, np.array(pair, dtype=np.uint64))
             met[i] += (cells[:, 0] == cells[:, 1]).sum()
     expected = 10 * trials / width
     assert (np.abs(met - expected) < 5 * np.sqrt(expected)).all(), met
@@ -172,7 +171,8 @@ def test_items_of_several_kinds_have_names():
     again = loads(sketch.to_bytes())
     assert again == sketch
     assert again.heavy_hitters(0.05) == sketch.heavy_hitters(0.05)
-    assert "nothing" not in sketch._names.names(32, 0).values()
+    _, names = body_of(sketch).each
+    assert "nothing" not in names.sample.columns[1].tolist()
 
 
 @pytest.mark.parametrize("rule", [EXPONENTIAL, WAVE])
@@ -192,10 +192,13 @@ def test_memory_is_forecast(counter, events):
     sketch = DyadicEcm(counter=counter, universe_bits=24)
     items = np.random.default_rng(1).integers(0, 2**24, events)
     sketch.update_many(items, at=np.arange(events))
-    sketch._settle()
-    log = sketch._cells.log
+    log = body_of(sketch).cells.log
     taken = sum(each.nbytes for each in (log.times, log.ranks, log.values))
-    assert taken <= sketch.forecast(events, seen=events) <= 1.6 * taken + 24 * 13 * sketch._size
+    assert (
+        taken
+        <= sketch.forecast(events, seen=events)
+        <= 1.6 * taken + 24 * 13 * sketch._algorithm.grid.size
+    )
 
 
 def test_the_defaults_fit_into_20_megabytes():
@@ -209,8 +212,7 @@ def test_memory_of_windows_that_move_and_of_tight_leaves():
         (DyadicEcm(universe_bits=12).empty_like(merge_levels=4), items.size),
     ):
         sketch.update_many(items, at=np.arange(items.size))
-        sketch._settle()
-        log = sketch._cells.log
+        log = body_of(sketch).cells.log
         taken = sum(each.nbytes for each in (log.times, log.ranks, log.values))
         assert taken <= sketch.forecast(most, seen=items.size)
 

@@ -80,7 +80,7 @@ def test_empty_sketches():
 
 def test_cells_are_spread_evenly_and_rows_are_independent():
     sketch = EcmSketch(width=100, depth=8)
-    cells = sketch._cells_of(hash_integers(np.arange(200_000), 0))
+    cells = sketch._algorithm.grid.cells_of(hash_integers(np.arange(200_000), 0))
     cells -= 100 * np.arange(8)[:, None]
     for row in cells:
         assert abs(np.bincount(row, minlength=100) - 2_000).max() < 6 * math.sqrt(2_000)

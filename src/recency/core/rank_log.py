@@ -79,6 +79,8 @@ MAX_TIGHTNESS = 2**62  # keeps everything: no stream is longer than 2⁶³ − 1
 class Rule(Protocol):
     """Which ranks are remembered, given how many there are."""
 
+    name: str
+
     def tightness(self, relative_error: float) -> int:
         """The smallest parameter that keeps the error at or below ``relative_error``."""
         ...
@@ -94,6 +96,8 @@ class Rule(Protocol):
 
 class ExponentialRule:
     """Datar, Gionis, Indyk & Motwani 2002; Papapetrou et al. 2012, §3 (invariant 1)."""
+
+    name = "eh"
 
     def tightness(self, relative_error: float) -> int:
         """k = ⌈1/ε⌉."""
@@ -113,6 +117,8 @@ class ExponentialRule:
 
 class WaveRule:
     """Gibbons & Tirthapura 2004, §3.2–3.3, each position stored at its highest level only."""
+
+    name = "dw"
 
     def tightness(self, relative_error: float) -> int:
         """K = ⌈(1/ε + 1)/2⌉."""
@@ -271,6 +277,30 @@ class RankLog:
             self.values[items],
         )
 
+    def replaced(self, keys: Int64Array, part: "RankLog") -> "RankLog":
+        """This log with those of a few keys, which are ascending, as in ``part``."""
+        counts, totals = np.diff(self.starts), self.totals.copy()
+        counts[keys], totals[keys] = np.diff(part.starts), part.totals
+        own = np.append(self.starts[np.stack([keys, keys + 1])].T.ravel(), self.times.size).tolist()
+        new = part.starts.tolist()
+
+        def spliced(old: Int64Array, items: Int64Array) -> Int64Array:
+            pieces, end = [], 0
+            for i in range(keys.size):
+                pieces += [old[end : own[2 * i]], items[new[i] : new[i + 1]]]
+                end = own[2 * i + 1]
+            return np.concatenate([*pieces, old[end:]])
+
+        return RankLog(
+            self.rule,
+            self.tightness,
+            totals,
+            offsets(counts),
+            spliced(self.times, part.times),
+            spliced(self.ranks, part.ranks),
+            spliced(self.values, part.values),
+        )
+
     def among(self, keys: Int64Array, tightness: Int64Array) -> "RankLog":
         """These keys as ``keys``, which are ascending, among others without items."""
         counts, totals = np.zeros((2, tightness.size), dtype=np.int64)
@@ -286,6 +316,10 @@ class RankLog:
     def nbytes(self) -> int:
         """Memory held by items."""
         return 24 * self.times.size
+
+    def expired(self, cutoff: Int64Array) -> "RankLog":
+        """Without what nobody needs whose windows begin at ``cutoff`` (per key) or later."""
+        return self._retained(self.item_keys(), self.times, self.ranks, self.values, cutoff)
 
     def loosened(self, tightness: Int64Array, cutoff: Int64Array) -> "RankLog":
         """The log that the same streams have with less tightness: ranks kept there are kept here.
@@ -313,7 +347,7 @@ class RankLog:
         new totals must be below 2⁶³; those of all keys together need not be.
         """
         if not times.size:
-            return self._retained(self.item_keys(), self.times, self.ranks, self.values, cutoff)
+            return self.expired(cutoff)
         if not is_sorted(times):
             order = np.argsort(times, kind="stable")
             keys, times, values = keys[order], times[order], values[order]
@@ -450,12 +484,15 @@ class RankLog:
         own_keys, times, values = self._replayed(own_cutoff)
         return log.append(keys[own_keys], times, values, cutoff)
 
-    def bounds(self, since: Int64Array) -> tuple[Int64Array, Int64Array]:
+    def bounds(
+        self, since: Int64Array, cutoff: Int64Array | None = None
+    ) -> tuple[Int64Array, Int64Array]:
         """Per key, the least and the most units later than ``since`` that fit the log.
 
-        ``since`` must not be before the cutoff of the last change.
+        ``since`` must not be before the cutoff of the last change, nor before ``cutoff``: answers
+        are those of a log from which all has expired up to there.
         """
-        if self.size == 1:
+        if self.size == 1 and cutoff is None:
             one = self.bounds_of_one(int(since[0]))
             return np.array(one[:1]), np.array(one[1:])
         begin, end = self.starts[:-1], self.starts[1:]
@@ -468,6 +505,15 @@ class RankLog:
         if not has_item.any():
             return np.zeros(self.size, dtype=np.int64), np.zeros(self.size, dtype=np.int64)
         item, older = np.where(has_item, i, 0), np.where(has_older, i - 1, 0)
+        if cutoff is not None:
+            # Of what would have expired, the newest that is remembered is read. All but perhaps the
+            # first item of a stream, which is kept for other reasons while it is in reach, are.
+            is_first = (self.ranks[older] == self.values[older]) & (self.times[older] <= cutoff)
+            keys = np.flatnonzero(has_older & is_first)
+            if keys.size:
+                at = older[keys]
+                has_older[keys] = self._remembers(keys, self.ranks[at], self.values[at])
+                older[~has_older] = 0
         lower = np.where(has_item, self.totals - self.ranks[item] + self.values[item], 0)
         upper = np.where(has_item, self.totals - np.where(has_older, self.ranks[older], 0), 0)
 
