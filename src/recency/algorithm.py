@@ -232,7 +232,9 @@ def unanswered(estimate: Estimate, missing: BoolArray, reason: str) -> Estimate:
     )
 
 
-def question(answer: Callable[Concatenate[View, P], R]) -> Callable[Concatenate[Any, P], R]:
+def question(
+    answer: Callable[Concatenate[View, P], R],
+) -> Callable[Concatenate[Any, P], R]:
     """Declare a question: a function of a view of n keys, whose answer has an array for them.
 
     Of a sketch, which has one key, it is a method whose answer is that of the key.
@@ -243,4 +245,14 @@ def question(answer: Callable[Concatenate[View, P], R]) -> Callable[Concatenate[
         return self._ask(answer, *args, **kwargs)  # type: ignore[no-any-return]
 
     ask.of_view = answer  # type: ignore[attr-defined]
+    ask.per_key = False  # type: ignore[attr-defined]
     return ask  # type: ignore[return-value]
+
+
+def question_of_a_key(
+    answer: Callable[Concatenate[View, P], R],
+) -> Callable[Concatenate[Any, P], R]:
+    """Declare a question that is put to one key at a time: a function of a view of one key."""
+    ask = question(answer)
+    ask.per_key = True  # type: ignore[attr-defined]
+    return ask

@@ -38,7 +38,7 @@ class Estimate:
     value: Any
     lower: Any
     upper: Any
-    confidence: float = 1.0
+    confidence: Any = 1.0
 
     @property
     def exact(self) -> bool | BoolArray:
@@ -54,9 +54,10 @@ class Estimate:
         """Equal fields; arrays are equal when all their elements are."""
         if not isinstance(other, Estimate):
             return NotImplemented
-        return self.confidence == other.confidence and all(
+        return all(
             np.array_equal(mine, theirs)
             for mine, theirs in [
+                (self.confidence, other.confidence),
                 (self.value, other.value),
                 (self.lower, other.lower),
                 (self.upper, other.upper),
@@ -167,5 +168,6 @@ def _plain(numbers: Any) -> Any:
     return float(numbers) if np.ndim(numbers) == 0 else numbers
 
 
-def _joint_confidence(a: Estimate, b: Estimate) -> float:
-    return max(0.0, 1 - ((1 - a.confidence) + (1 - b.confidence)))
+def _joint_confidence(a: Estimate, b: Estimate) -> Any:
+    joint = 1 - ((1 - a.confidence) + (1 - b.confidence))
+    return np.maximum(joint, 0.0) if isinstance(joint, np.ndarray) else max(0.0, joint)

@@ -11,15 +11,14 @@ But its repetitions share one coin, so intervals are made for what the sample sh
 :mod:`recency.core.dispersion`).
 """
 
-import sys
-import warnings
 from collections.abc import Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recency.coins import warn_of_shared_coins as warn_of_shared_coins
 from recency.core import validate
 from recency.core.arrays import (
     BoolArray,
@@ -40,7 +39,7 @@ from recency.core.hashing import (
 from recency.core.level_sample import Columns
 from recency.core.sample_states import ColumnCodec, NumberCodec, SampleStates
 from recency.core.sizing import sum_interval
-from recency.errors import NoAnswerError, SharedCoinsWarning
+from recency.errors import NoAnswerError
 from recency.estimate import Estimate
 from recency.sample_sketch import SampleSketch
 from recency.timeunit import to_tick, to_ticks
@@ -257,34 +256,6 @@ class EventSketch(DrawsCoins):
         """Class, guarantee, window, what was seen, bytes."""
         seen = f"{self._index + len(self._rows)} events, latest={self._latest}"
         return self._description(seen)
-
-
-_warned = False
-
-
-def warn_of_shared_coins(parts: Sequence[tuple[int, int, int]]) -> None:
-    """Warn, once, if sketches (stream, first time, last time) drew coins from the same numbers."""
-    global _warned
-    in_order = sorted(parts)
-    for (stream, _, end), (other, begin, _) in pairwise(in_order):
-        if stream == other and begin <= end and not _warned:
-            _warned = True
-            warnings.warn(
-                f"merging sketches of one stream number ({stream}) whose times overlap: events "
-                "with equal index, value and time share a coin, and errors add up. Build them with "
-                "different stream=… numbers, or give events an id",
-                SharedCoinsWarning,
-                stacklevel=_caller(),
-            )
-
-
-def _caller() -> int:
-    """How many frames up the line stands that called this package."""
-    package = __name__.partition(".")[0]
-    frame, up = sys._getframe(1), 1
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == package:
-        frame, up = frame.f_back, up + 1
-    return up
 
 
 def _coins(ids: UInt64Array, ticks: Int64Array, values: FloatArray) -> UInt64Array:

@@ -51,6 +51,11 @@ class KeyedSketch(Sketch):
         return int(tally.latest[0]) if tally.seen[0] else None
 
     @property
+    def _stream(self) -> int:
+        """The stream that coins are drawn from; sketches whose coins are not drawn have none."""
+        return int(self._keyed.tally.stream[0])
+
+    @property
     def guarantee(self) -> float:
         """The relative error promised now, merging included."""
         return float(self._algorithm.guarantee(self._keyed.state())[0])
@@ -58,7 +63,8 @@ class KeyedSketch(Sketch):
     def empty_like(self, merge_levels: int = 0, stream: int | None = None) -> Self:
         """A new sketch of the same configuration; see :meth:`Sketch.empty_like`."""
         levels = validate.integer(merge_levels, "merge_levels", 0, MOST_LEVELS)
-        first = 0 if stream is None else validate.integer(stream, "stream", 0)
+        own = getattr(self, "_stream", 0)
+        first = own if stream is None else validate.integer(stream, "stream", 0)
         return self._with(Keyed(self._algorithm, 1, levels, first))
 
     def copy(self) -> Self:
@@ -96,7 +102,7 @@ class KeyedSketch(Sketch):
         given = answer(View(self._algorithm, self._keyed.state()), *args, **kwargs)
         if not isinstance(given, Estimate):
             return given
-        value, lower, upper = (each.item() for each in (given.value, given.lower, given.upper))
+        value, lower, upper = (_of_only_key(x) for x in (given.value, given.lower, given.upper))
         return Estimate(value, lower, upper, float(np.max(given.confidence)))
 
     def _column(self, merge_levels: int = 0, stream: int = 0) -> Any:
@@ -126,6 +132,12 @@ class KeyedSketch(Sketch):
     def _read(cls, prototype: Self, reader: RecordReader) -> list[Self]:
         keyed = Keyed.of(prototype._algorithm, prototype._algorithm.read(reader))
         return [prototype._with(each) for each in keyed.split()]
+
+
+def _of_only_key(answers: Any) -> Any:
+    """The answer of one key, or the array of them if it was asked several things at once."""
+    answer = np.asarray(answers)
+    return answer[0] if answer.ndim > 1 else answer.item()
 
 
 class KeyedColumn:

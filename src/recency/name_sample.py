@@ -10,7 +10,8 @@ from recency.core.arrays import BoolArray, Int64Array, UInt64Array
 from recency.core.level_sample import levels_of_weights
 from recency.core.sample_states import CoinCodec, ColumnCodec, ItemCodec
 from recency.event_sketch import DrawsCoins
-from recency.randomized_wave import RandomizedWave, as_list
+from recency.items import as_list
+from recency.old_item_sample import OldItemSample
 
 IDENTITY_BITS = 53
 
@@ -26,7 +27,7 @@ def capacity_for_names(least_share: float, doubt: float) -> int:
     return math.ceil(1.25 * math.log(1 / (least_share * doubt)) / least_share)
 
 
-class NameSample(RandomizedWave, DrawsCoins):
+class NameSample(OldItemSample, DrawsCoins):
     """A sample of *events*, which keeps the latest of each item at each level, with its name.
 
     Unlike in a :class:`RandomizedWave`, the coin is the event's, so that the more often an item

@@ -18,7 +18,7 @@ from recency import (
     RandomizedWave,
     SumWave,
     WeightBasedMergingHistogram,
-    event_sketch,
+    coins,
     loads,
     merge_all,
 )
@@ -337,7 +337,7 @@ def test_the_largest_number_can_be_given(spark):
 def test_groups_of_one_job_merge_without_a_warning(spark, monkeypatch):
     rows = spark.range(3000).selectExpr("id DIV 3 AS at", "id % 3 AS g")
     groups = sketch_df(rows, SUM, at="at", by="g").collect()
-    monkeypatch.setattr(event_sketch, "_warned", False)
+    monkeypatch.setattr(coins, "_warned", False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         merged = merge_all(loads(row["sketch"]) for row in groups)

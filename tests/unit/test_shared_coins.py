@@ -11,7 +11,7 @@ from recency import (
     RandomizedWave,
     SumWave,
     WeightBasedMergingHistogram,
-    event_sketch,
+    coins,
     loads,
     merge_all,
 )
@@ -28,7 +28,7 @@ KINDS = {
 
 @pytest.fixture(autouse=True)
 def not_yet_warned(monkeypatch):
-    monkeypatch.setattr(event_sketch, "_warned", False)
+    monkeypatch.setattr(coins, "_warned", False)
 
 
 def filled(sketch, at, **columns):
