@@ -25,3 +25,8 @@ def change(sketch, body=None, **tally):
     }
     state = State(replace(old.tally, **changed), old.body if body is None else body)
     sketch._keyed = Keyed.of(sketch._algorithm, state)
+
+
+def events_of(sketch):
+    """How many events drew coins."""
+    return sketch._index if hasattr(sketch, "_index") else int(tally_of(sketch).index[0])

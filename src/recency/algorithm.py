@@ -198,20 +198,17 @@ class Algorithm(ABC):
 
     def what_was_seen(self, state: State) -> list[str]:
         """For ``repr``, what each key says of its stream."""
-        return described(latest=state.tally.latest)
+        return described("latest={}", state.tally.latest)
 
     def cutoff(self, tally: Any) -> Int64Array:
         """For each key, the last time that no window reaches."""
         return cutoffs(tally.latest, self.window)
 
 
-def described(**columns: Any) -> list[str]:
-    """For ``repr``: ``name=value, …`` for each key, of arrays with a value for each."""
-    lists = (column.tolist() for column in columns.values())
-    return [
-        ", ".join(f"{name}={value}" for name, value in zip(columns, values, strict=True))
-        for values in zip(*lists, strict=True)
-    ]
+def described(text: str, *columns: NDArray[Any]) -> list[str]:
+    """The text for each key, with the values that it has in the columns filled in."""
+    lists = (column.tolist() for column in columns)
+    return [text.format(*values) for values in zip(*lists, strict=True)]
 
 
 class View(NamedTuple):

@@ -232,8 +232,7 @@ class CellAlgorithm(Algorithm):
         """The grid, the total, and the latest time."""
         shape = f"{self.grid.rows} × {self.grid.width} {self.cells.kind}"
         tally = state.tally
-        seen = described(total=tally.totals, latest=tally.latest)
-        return [f"{shape}, {each}" for each in seen]
+        return described(shape + ", total={}, latest={}", tally.totals, tally.latest)
 
     # --- bytes ---
 

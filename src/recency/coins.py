@@ -14,7 +14,7 @@ But its repetitions share one coin, so intervals are made for what the sample sh
 import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -78,6 +78,12 @@ def merged(
     stream[into[seen]] = INT64_MAX
     np.minimum.at(stream, into[seen], tally.stream[seen])
     return latest, stream, index, by_id
+
+
+def finalized(tally: CoinTally, prototype: CoinTally) -> CoinTally:
+    """With the prototype's stream where no coins came from the own one."""
+    drew = tally.seen & ~tally.by_id
+    return replace(tally, stream=np.where(drew, tally.stream, prototype.stream))
 
 
 def check_shared(tally: CoinTally, into: Int64Array, owners: Int64Array, times: Int64Array) -> None:

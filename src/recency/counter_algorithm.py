@@ -152,7 +152,7 @@ class CounterAlgorithm(Algorithm):
 
     def what_was_seen(self, state: State) -> list[str]:
         """The total, and the latest time."""
-        return described(total=state.tally.totals, latest=state.tally.latest)
+        return described("total={}, latest={}", state.tally.totals, state.tally.latest)
 
     # --- bytes ---
 

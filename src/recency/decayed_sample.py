@@ -27,8 +27,9 @@ from recency.core.sizing import capacity_for_count, doubt_per_copy, kept_relativ
 from recency.decay import Decay, Exponential, NoDecay, SlidingWindow, checked_decay
 from recency.errors import NoAnswerError
 from recency.estimate import Estimate
-from recency.sample_sketch import SampleSketch, matching
-from recency.sum_wave import MOST_SUMMAND
+from recency.events import MOST_SUMMAND
+from recency.sample_algorithm import matching
+from recency.sample_sketch import SampleSketch
 from recency.timeunit import UNITS, to_duration, to_tick, to_ticks
 from recency.weighed import Triple, Weighed, by_expiry, by_time, reaching
 from recency.windowed import Duration, Time

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from recency.algorithm import Admitted, Algorithm, Columns, State, View
 from recency.core import validate
-from recency.core.arrays import Int64Array, broadcast
+from recency.core.arrays import Int64Array, broadcast, memory_of
 from recency.core.codec import RecordReader, RecordWriter
 from recency.errors import NoAnswerError
 from recency.estimate import Estimate
@@ -167,7 +167,7 @@ class Keyed:
     def nbytes(self) -> int:
         """Memory held, roughly."""
         data = self._data
-        return int(data.body.nbytes) + sum(column.nbytes for column in data.buffer) + 48 * len(self)
+        return int(data.body.nbytes) + memory_of(*data.buffer) + 48 * len(self)
 
     # --- values of _data, none of which is in place yet ---
 

@@ -130,7 +130,7 @@ class NthRecentAlgorithm(Algorithm):
 
     def what_was_seen(self, state: State) -> list[str]:
         """The number of 1s, and the latest time."""
-        return described(total=state.tally.totals, latest=state.tally.latest)
+        return described("total={}, latest={}", state.tally.totals, state.tally.latest)
 
     # --- bytes ---
 

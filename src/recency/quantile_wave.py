@@ -1,23 +1,29 @@
 """Quantiles over asynchronous streams (Xu, Tirthapura & Busch 2008, §3, §5)."""
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from recency.core import validate
-from recency.core.arrays import Int64Array, counts_reaching
-from recency.core.level_sample import NO_LEVEL, levels_of_items
-from recency.core.sizing import capacity_for_ranks, kept_rank_error, rank_margin
-from recency.errors import NoAnswerError
+from recency.algorithm import View, question, unanswered
+from recency.core import by_key, validate
+from recency.core.arrays import (
+    BoolArray,
+    FloatArray,
+    Int64Array,
+    counts_reaching,
+    offsets,
+    stable_order,
+)
+from recency.core.sizing import capacity_for_ranks, kept_rank_error, rank_margins
 from recency.estimate import Estimate
-from recency.event_sketch import EventSketch
-from recency.sample_sketch import at_least
-from recency.timeunit import UNITS, to_duration
-from recency.windowed import Duration, Time
+from recency.events import CoinLevels, Events, ValueElements
+from recency.retention import ByTime
+from recency.sample_algorithm import SampleAlgorithm
+from recency.sketch import Sketch
+from recency.timeunit import UNITS, Duration, Time, to_duration
+from recency.window_sample import NOTHING, Counts, WindowSample
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class QuantileWaveConfig:
     unit: str | None
 
 
-class QuantileWave(EventSketch):
+class QuantileWave(Sketch):
     """Median, any quantile, and ranks over any recent window of a stream in any order.
 
     **Guarantee.** With probability ``confidence`` the rank of *every* quantile of a window is off
@@ -85,8 +91,6 @@ class QuantileWave(EventSketch):
     family = 5
     config: QuantileWaveConfig
     config_class = QuantileWaveConfig
-    _least_value, _most_value = -math.inf, math.inf
-    _exact_values = True
 
     def __init__(
         self,
@@ -112,97 +116,136 @@ class QuantileWave(EventSketch):
             validate.integer(seed, "seed"),
             unit,
         )
-        self._begin(stream)
+        config = self.config
+        elements = ValueElements(CoinLevels())
+        super().__init__(
+            SampleAlgorithm(
+                Events(
+                    config.seed,
+                    unit,
+                    partial(validate.number, name="value", exact=True),
+                    partial(validate.numbers, name="value", exact=True),
+                    counting=lambda values: None,
+                ),
+                elements,
+                ByTime(elements, config.window),
+                capacity=config.capacity,
+                window=config.window,
+                unit=unit,
+                confidence=sure,
+                promise=partial(kept_rank_error, config.capacity, error, 1 - sure),
+            ),
+            stream,
+        )
 
     def update(self, value: float, *, at: Time, id: Any = None) -> None:
         """See a number at a time; ``id`` (int, str or bytes), if given, makes the coin."""
-        self._update(value, at, id)
+        self._keyed.add_row(value, at, id)
 
     def update_many(self, value: Any, *, at: Any, id: Any = None) -> None:
-        """:meth:`update` for arrays; a scalar goes with all elements of the others."""
-        self._update_many(value, at, id)
+        """:meth:`update` for arrays; a scalar is broadcast to the length of the others."""
+        self._keyed.update_many(None, {"value": value, "at": at, "id": id})
 
-    def _levels(self, columns: Sequence[Int64Array]) -> Int64Array:
-        return levels_of_items(columns[0].view(np.uint64))
-
-    @property
-    def guarantee(self) -> float:
-        """The rank error kept with probability ``confidence``."""
-        config = self.config
-        return kept_rank_error(config.capacity, config.rank_error, 1 - config.confidence)
-
+    @question
     def query(
-        self, q: float = 0.5, window: Duration | None = None, now: Time | None = None
+        view: View, q: float = 0.5, window: Duration | None = None, now: Time | None = None
     ) -> Estimate:
         """The value of rank ``q`` in (now − window, now]; the median by default."""
-        answer = self.quantiles([q], window, now)
-        return Estimate(
-            float(answer.value[0]),
-            float(answer.lower[0]),
-            float(answer.upper[0]),
-            answer.confidence,
-        )
+        return _first_of_each(_quantiles(view, [q], window, now))
 
+    @question
     def quantiles(
-        self, qs: Any, window: Duration | None = None, now: Time | None = None
+        view: View, qs: Any, window: Duration | None = None, now: Time | None = None
     ) -> Estimate:
         """Several quantiles; the confidence is that all intervals hold at once.
 
         Within the margin of rank 0 or 1 one end is infinite: the extremes may not be sampled.
         """
-        ranks = validate.numbers(qs, "q", 0, 1)
-        values, margin = self._sampled(window, now)
-        asked = np.stack([ranks, ranks - margin, ranks + margin])
-        counts = np.ceil(counts_reaching(asked, values.size)).astype(np.int64)
-        index = np.clip(counts - 1, 0, values.size - 1)
-        value, lower, upper = values[index]
-        if not margin:
-            return Estimate(value, lower, upper)
-        # A sample says nothing of what lies beyond its own smallest and largest value.
-        lower = np.where(ranks - margin > 0, lower, -np.inf)
-        upper = np.where(ranks + margin <= 1, upper, np.inf)
-        return Estimate(value, lower, upper, self.config.confidence)
+        answers = _quantiles(view, qs, window, now)
+        return _first_of_each(answers) if validate.is_scalar(qs) else answers
 
+    @question
     def rank(
-        self, value: float, window: Duration | None = None, now: Time | None = None
+        view: View, value: float, window: Duration | None = None, now: Time | None = None
     ) -> Estimate:
         """The share of the window's values that do not exceed ``value``, in [0, 1]."""
         number = validate.number(value, "value", exact=True)
-        values, margin = self._sampled(window, now)
-        share = float(np.searchsorted(values, number, side="right") / values.size)
-        return Estimate(
-            share,
-            max(0.0, share - margin),
-            min(1.0, share + margin),
-            self.config.confidence if margin else 1.0,
-        )
+        ranks = _Ranks(view, window, now)
+        not_above = by_key.counts(ranks.keys[ranks.values <= number], ranks.counts.size)
+        shares = not_above / np.maximum(ranks.counts, 1)
+        lower, upper = shares - ranks.margins, shares + ranks.margins
+        estimate = Estimate(shares, np.maximum(lower, 0.0), np.minimum(upper, 1.0))
+        return ranks.answered(estimate)
 
-    def count(self, window: Duration | None = None, now: Time | None = None) -> Estimate:
+    @question
+    def count(view: View, window: Duration | None = None, now: Time | None = None) -> Estimate:
         """The number of events in (now − window, now]."""
-        since = self._since(window, now)
-        if self._latest is None:
-            return Estimate(0.0, 0.0, 0.0)
-        level, present, sampled = self._window_sample(since)
-        seen = float(present.size)
-        if level == NO_LEVEL:
-            return Estimate(seen, seen, seen)
-        return at_least(self._counted(present[sampled], level), seen)
+        rows = WindowSample(view, window, now)
+        events, factor = rows.events(
+            rows.is_sampled, NOTHING, rows.sample.columns[0].view(np.int64)
+        )
+        seen = rows.count().astype(np.float64)
+        estimate = rows.estimate(events, Counts(seen, seen, seen))
+        return rows.refused(estimate, rows.count(rows.is_sampled), factor)
 
-    def _sampled(
-        self, window: Duration | None, now: Time | None
-    ) -> tuple[NDArray[np.float64], float]:
-        """The sampled values of the window in order, and how far their ranks may be off."""
-        since = self._since(window, now)
-        level, in_sample = self._level_of_window(since)
-        rows = np.flatnonzero(in_sample & (self._sample.times > since))
-        values = np.sort(self._sample.columns[0][rows])
-        if not values.size and level == NO_LEVEL:
-            raise NoAnswerError("a quantile or rank needs values, and the window has none")
-        if level == NO_LEVEL:
-            return values, 0.0
-        factor = self._widening(rows, level)
-        if not values.size:
-            raise NoAnswerError(
-                "none of the window's values was sampled: it needs a larger capacity"
-            )
-        return values, rank_margin(values.size / factor, self.config.confidence)
+
+def _first_of_each(rows: Estimate) -> Estimate:
+    value, lower, upper = (each[:, 0] for each in (rows.value, rows.lower, rows.upper))
+    return Estimate(value, lower, upper, rows.confidence)
+
+
+def _quantiles(view: View, qs: Any, window: Any, now: Any) -> Estimate:
+    """A row of quantiles for each key."""
+    shares = np.atleast_1d(validate.numbers(qs, "q", 0, 1))
+    ranks = _Ranks(view, window, now)
+    margins, sizes = ranks.margins[:, None], np.maximum(ranks.counts, 1)[:, None]
+    asked = np.stack(np.broadcast_arrays(shares, shares - margins, shares + margins))
+    places = np.ceil(counts_reaching(asked, sizes)).astype(np.int64) - 1
+    in_order, starts = ranks.in_order()
+    value, lower, upper = in_order[starts + np.clip(places, 0, sizes - 1)]
+    # A sample says nothing of what lies beyond its own smallest and largest value.
+    is_exact = margins == 0
+    lower = np.where(is_exact | (shares - margins > 0), lower, -np.inf)
+    upper = np.where(is_exact | (shares + margins <= 1), upper, np.inf)
+    return ranks.answered(Estimate(value, lower, upper))
+
+
+_NONE = "a quantile or rank needs values, and the window has none"
+_NOT_SAMPLED = "none of the window's values was sampled: it needs a larger capacity"
+
+
+class _Ranks:
+    """The sampled values of a window of each key, and how far their ranks may be off."""
+
+    def __init__(self, view: View, window: Any, now: Any) -> None:
+        self._rows = rows = WindowSample(view, window, now)
+        values = rows.sample.columns[0]
+        self.keys, self.values = rows.keys[rows.is_sampled], values[rows.present[rows.is_sampled]]
+        self.counts = rows.count(rows.is_sampled)
+        self._factor = rows.widening(rows.is_sampled, values.view(np.int64))
+        margins = rank_margins(np.maximum(self.counts, 1) / self._factor, rows.confidence)
+        self.margins: FloatArray = np.where(rows.is_exact, 0.0, margins)
+
+    def in_order(self) -> tuple[FloatArray, Int64Array]:
+        """Values by key, then ascending, and where those of each key begin (one column).
+
+        A key without values begins somewhere.
+        """
+        if self.counts.size == 1:
+            in_order = np.sort(self.values)
+        else:
+            order = np.argsort(self.values)
+            in_order = self.values[order[stable_order(self.keys[order])]]
+        starts = np.minimum(offsets(self.counts)[:-1], max(in_order.size - 1, 0))
+        return np.append(in_order, np.nan) if not in_order.size else in_order, starts[:, None]
+
+    def answered(self, estimate: Estimate) -> Estimate:
+        """With the confidence, where values tell an answer."""
+        rows = self._rows
+        estimate = replace(estimate, confidence=np.where(rows.is_exact, 1.0, rows.confidence))
+        estimate = rows.refused(estimate, self.counts, self._factor)
+        for which, reason in ((rows.is_exact, _NONE), (~rows.is_exact, _NOT_SAMPLED)):
+            missing: BoolArray = which & (self.counts == 0)
+            shape = missing.shape + (1,) * (np.ndim(estimate.value) - 1)
+            estimate = unanswered(estimate, missing.reshape(shape), reason)
+        return estimate

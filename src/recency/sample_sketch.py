@@ -1,6 +1,6 @@
 """What sketches on a level sample have in common: a buffer, a clock, exact merging, bytes."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
@@ -362,16 +362,3 @@ def at_least(estimate: Estimate, seen: float, surely: float | None = None) -> Es
     lower = max(estimate.lower, seen if surely is None else surely)
     value, upper = (max(bound, seen) for bound in (estimate.value, estimate.upper))
     return Estimate(value, lower, upper, estimate.confidence)
-
-
-def matching(where: Callable[..., Any], *columns: NDArray[Any]) -> BoolArray:
-    """Which rows a predicate of columns chooses, if it answers as it should."""
-    size = columns[0].size
-    matches = np.asarray(where(*columns))
-    if not size and not matches.size:
-        return np.zeros(0, dtype=np.bool_)
-    if matches.dtype != np.bool_:
-        raise TypeError(f"where must return booleans, got {matches.dtype}")
-    if matches.shape != (size,):
-        raise ValueError(f"where must return one for each of {size}, got {matches.shape}")
-    return matches

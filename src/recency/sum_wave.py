@@ -1,24 +1,22 @@
 """Sums over asynchronous streams (Xu, Tirthapura & Busch 2008, §2)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from recency.core import validate
-from recency.core.arrays import Int64Array, sum_with_bounds
-from recency.core.level_sample import NO_LEVEL, levels_of_weights
-from recency.core.sample_states import SampleStates
+from recency.algorithm import View, question
+from recency.core import by_key, validate
+from recency.core.arrays import FloatArray, Int64Array, bounds_of_sums
 from recency.core.sizing import capacity_for_count, kept_relative_error
 from recency.estimate import Estimate
-from recency.event_sketch import EventSketch
-from recency.sample_sketch import at_least
-from recency.timeunit import UNITS, to_duration
-from recency.windowed import Duration, Time
-
-MOST_SUMMAND = 2.0**960  # sums of fewer than 2⁶³ of them are finite
+from recency.events import MOST_SUMMAND, Events, ValueElements, WeightLevels
+from recency.retention import ByTime
+from recency.sample_algorithm import SampleAlgorithm
+from recency.sketch import Sketch
+from recency.timeunit import UNITS, Duration, Time, to_duration
+from recency.window_sample import Counts, WindowSample
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class SumWaveConfig:
     unit: str | None
 
 
-class SumWave(EventSketch):
+class SumWave(Sketch):
     """Sum (or count) over any recent window of a stream that comes in any order.
 
     **Guarantee.** Within ``relative_error`` of the truth with probability ``confidence``, for any
@@ -83,8 +81,6 @@ class SumWave(EventSketch):
     family = 4
     config: SumWaveConfig
     config_class = SumWaveConfig
-    _least_value, _most_value = 0.0, MOST_SUMMAND
-    _level_range = (-1074, 1014)
 
     def __init__(
         self,
@@ -110,54 +106,58 @@ class SumWave(EventSketch):
             validate.integer(seed, "seed"),
             unit,
         )
-        self._begin(stream)
+        config = self.config
+        bounds: Any = {"name": "value", "least": 0.0, "most": MOST_SUMMAND}
+        elements = ValueElements(WeightLevels())
+        super().__init__(
+            SampleAlgorithm(
+                Events(
+                    config.seed,
+                    unit,
+                    partial(validate.number, **bounds),
+                    partial(validate.numbers, **bounds),
+                    _positive,
+                ),
+                elements,
+                ByTime(elements, config.window),
+                capacity=config.capacity,
+                window=config.window,
+                unit=unit,
+                confidence=sure,
+                promise=partial(kept_relative_error, config.capacity, error, 1 - sure),
+            ),
+            stream,
+        )
 
     def update(self, value: float = 1, *, at: Time, id: Any = None) -> None:
         """Add ``value`` ≥ 0 at a time; ``id`` (int, str or bytes), if given, makes the coin."""
-        self._update(value, at, id)
+        self._keyed.add_row(value, at, id)
 
     def update_many(self, value: Any = 1, *, at: Any, id: Any = None) -> None:
-        """:meth:`update` for arrays; a scalar goes with all elements of the others."""
-        self._update_many(value, at, id)
+        """:meth:`update` for arrays; a scalar is broadcast to the length of the others."""
+        self._keyed.update_many(None, {"value": value, "at": at, "id": id})
 
-    def _counts(self, values: NDArray[np.float64]) -> NDArray[np.bool_] | None:
-        positive = values > 0
-        return None if positive.all() else positive
-
-    def _levels(self, columns: Sequence[Int64Array]) -> Int64Array:
-        coins, _, bits = columns
-        return levels_of_weights(bits.view(np.float64), coins.view(np.uint64))
-
-    @classmethod
-    def _check(cls, prototype: Self, states: SampleStates) -> str | None:
-        weights = states.sample.columns[0]
-        if (weights <= 0).any() or (weights > MOST_SUMMAND).any():
-            return "a value out of range"
-        # A coin is in [2⁻⁵³, 1]: no element is below the level of its own weight, or 54 above.
-        above = states.sample.levels - (np.frexp(weights)[1] - 1)
-        if (above < 0).any() or (above > 54).any():
-            return "a value at a level that is not its own"
-        return super()._check(prototype, states)
-
-    @property
-    def guarantee(self) -> float:
-        """The relative error kept with probability ``confidence``."""
-        config = self.config
-        return kept_relative_error(config.capacity, config.relative_error, 1 - config.confidence)
-
-    def query(self, window: Duration | None = None, now: Time | None = None) -> Estimate:
+    @question
+    def query(view: View, window: Duration | None = None, now: Time | None = None) -> Estimate:
         """The sum of values in (now − window, now]."""
-        since = self._since(window, now)
-        if self._latest is None:
-            return Estimate(0.0, 0.0, 0.0)
-        level, present, sampled = self._window_sample(since)
-        weights = self._sample.columns[0][present]
-        if level == NO_LEVEL:
-            return Estimate(*sum_with_bounds(weights))
+        rows = WindowSample(view, window, now)
+        weights, keys = rows.sample.columns[0][rows.present], rows.keys
         # Values from 2ˡ on are all there; the others stand for 2ˡ each, in Poisson number.
-        scale = 2.0**level
-        large = sum_with_bounds(weights[sampled & (weights >= scale)])
-        estimate = self._counted(present[sampled & (weights < scale)], level, certain=large)
+        is_large = weights >= by_key.of_rows(rows.scales, keys)
+        large = rows.is_sampled & is_large & ~by_key.of_rows(rows.is_exact, keys)
+        known = by_key.float_sums(keys[large], weights[large], rows.size)
+        certain = Counts(known, *bounds_of_sums(known))
+        small = rows.is_sampled & ~is_large
+        events, factor = rows.events(small, certain, rows.sample.columns[0].view(np.int64))
         # What is present is certain. It rarely says more than the sample: sum it only if it may.
-        may_say_more = 1.001 * weights.sum() > estimate.lower
-        return at_least(estimate, *sum_with_bounds(weights)[:2]) if may_say_more else estimate
+        may_say_more = 1.001 * np.bincount(keys, weights, rows.size) > events.lower
+        asked = np.broadcast_to(by_key.of_rows(rows.is_exact | may_say_more, keys), keys.size)
+        seen = by_key.float_sums(keys[asked], weights[asked], rows.size)
+        estimate = rows.estimate(events, Counts(seen, *bounds_of_sums(seen)))
+        return rows.refused(estimate, rows.count(small), factor)
+
+
+def _positive(values: FloatArray) -> Int64Array | None:
+    """Which values count, if not all do."""
+    positive = values > 0
+    return None if positive.all() else np.flatnonzero(positive)

@@ -47,7 +47,7 @@ from recency.decay import Decay, FiniteExponential, NoDecay
 from recency.errors import NoAnswerError
 from recency.estimate import Estimate
 from recency.event_sketch import DrawsCoins
-from recency.sum_wave import MOST_SUMMAND
+from recency.events import MOST_SUMMAND
 from recency.timeunit import UNITS, to_tick, to_ticks
 from recency.weighed import Triple, Weighed, by_value, reaching, share
 from recency.windowed import Time

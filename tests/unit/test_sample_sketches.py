@@ -21,7 +21,8 @@ from recency.core import codec
 from recency.core.codec import RecordWriter
 from recency.core.hashing import hash_chain
 from recency.core.level_sample import group_of, levels_of_items
-from states import body_of
+from states import body_of, tally_of
+from states import change as put_into
 
 
 def wave_of(items, **settings):
@@ -125,6 +126,11 @@ def test_ids_make_coins_only():
     assert float(wave.query()) == 3
 
 
+def coins_of(sketch):
+    tally = tally_of(sketch)
+    return int(tally.stream[0]), int(tally.index[0])
+
+
 def test_stream_and_index_are_state():
     one, other = SumWave(stream=1), SumWave(stream=2)
     assert one.config == other.config
@@ -132,9 +138,9 @@ def test_stream_and_index_are_state():
     one.update_many(at=range(10))
     other.update_many(at=range(5))
     merged = merge_all([one, other])
-    assert merged._extra() == (1, 15)
-    assert one.empty_like()._extra() == (1, 0)
-    assert one.empty_like(stream=7)._extra() == (7, 0)
+    assert coins_of(merged) == (1, 15)
+    assert coins_of(one.empty_like()) == (1, 0)
+    assert coins_of(one.empty_like(stream=7)) == (7, 0)
     with pytest.raises(ValueError, match="stream must be at least 0"):
         SumWave(stream=-1)
 
@@ -282,8 +288,8 @@ def test_the_index_of_coins_stops_at_the_end_of_int64():
 
 def forged(sketch, **change):
     """The bytes of a sketch whose sample was tampered with."""
-    sketch._settle()
-    sketch._sample = replace(sketch._sample, **change)
+    body = body_of(sketch)
+    put_into(sketch, body=replace(body, sample=replace(body.sample, **change)))
     return sketch.to_bytes()
 
 
@@ -298,15 +304,13 @@ def test_forged_states_are_corrupt():
     with pytest.raises(CorruptSketchError, match="level out of range"):
         loads(forged(wave(), groups=group_of(0, np.array([-1, 0, 1]))))
     kept = wave(keep_items=True)
-    kept._settle()
-    identity, items = kept._sample.columns
+    identity, items = body_of(kept).sample.columns
     with pytest.raises(CorruptSketchError, match="does not belong to its hash"):
         loads(forged(kept, columns=(identity, items[[1, 0, 2]])))
     with pytest.raises(CorruptSketchError, match="not its own"):
         loads(forged(_sum_of([1.0, 1.0]), columns=(np.array([1e9, 1.0]),)))
     events = _sum_of([1, 2, 3])
-    events._settle()
-    events._index = 2
+    put_into(events, index=2)
     frame = events.to_bytes()
     with pytest.raises(CorruptSketchError, match="more events than were seen"):
         loads(frame)

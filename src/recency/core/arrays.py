@@ -1,6 +1,8 @@
 """Small array operations that NumPy lacks and every kernel needs."""
 
 import math
+from itertools import chain
+from sys import getsizeof
 from typing import Any
 
 import numpy as np
@@ -48,6 +50,19 @@ def offsets(counts: Int64Array) -> Int64Array:
     out = np.zeros(counts.size + 1, dtype=np.int64)
     np.cumsum(counts, out=out[1:])
     return out
+
+
+def ranges(starts: Int64Array, counts: Int64Array) -> Int64Array:
+    """starts[i], starts[i] + 1, …, counts[i] of them, for all i."""
+    shift = starts - offsets(counts)[:-1]
+    return np.repeat(shift, counts) + np.arange(int(counts.sum()))
+
+
+def memory_of(*columns: NDArray[Any]) -> int:
+    """Bytes that columns take, objects in them included."""
+    objects = [column for column in columns if column.dtype == object]
+    held = sum(column.nbytes for column in columns)
+    return held + sum(map(getsizeof, chain.from_iterable(objects)))
 
 
 def is_sorted(x: Int64Array) -> bool:
@@ -118,6 +133,12 @@ def sum_with_bounds(x: FloatArray) -> tuple[float, float, float]:
     return total, total * (1 - _OUTWARD), total * (1 + _OUTWARD)
 
 
+def bounds_of_sums(totals: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The bounds of :func:`sum_with_bounds` for many sums."""
+    outward = np.where(totals < _LARGE, 0.0, _OUTWARD)
+    return totals * (1 - outward), totals * (1 + outward)
+
+
 def floats_below(x: Int64Array | UInt64Array) -> FloatArray:
     """The largest floats not above x: beyond 2⁵³ rounding to nearest could break a bound."""
     nearest = x.astype(np.float64)
@@ -157,7 +178,7 @@ def midpoints(a: UInt64Array, b: UInt64Array) -> FloatArray:
     return high + (low + (differ & np.uint64(1)) * 0.5)  # only the last sum rounds
 
 
-def counts_reaching(shares: FloatArray | float, total: float) -> FloatArray:
+def counts_reaching(shares: FloatArray | float, total: float | Int64Array) -> FloatArray:
     """The least counts k with k/total ≥ share, where rounding of share · total says otherwise.
 
     0.07 · 100 is above 7 in floats, but 7/100 is not less than 0.07.

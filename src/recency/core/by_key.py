@@ -1,10 +1,26 @@
 """Sums and maxima by key; the only place where having a single key is special."""
 
-import numpy as np
+import math
+from itertools import pairwise
+from typing import Any
 
-from recency.core.arrays import INT64_MAX, BoolArray, Int64Array, exact_sum, is_sorted
+import numpy as np
+from numpy.typing import NDArray
+
+from recency.core.arrays import (
+    INT64_MAX,
+    BoolArray,
+    FloatArray,
+    Int64Array,
+    exact_sum,
+    is_sorted,
+    rounded_once,
+    stable_order,
+)
 
 _HALF, _LOW = 32, 0xFFFFFFFF
+_EXACT_PARTS = 2.0**10  # sums of whole numbers of such parts are exact
+_EXACT_SUM = 2.0**43  # up to here
 
 
 def raised(least: Int64Array, keys: Int64Array, values: Int64Array) -> Int64Array:
@@ -14,6 +30,11 @@ def raised(least: Int64Array, keys: Int64Array, values: Int64Array) -> Int64Arra
     out = least.copy()
     np.maximum.at(out, keys, values)
     return out
+
+
+def of_rows(values: NDArray[Any], keys: Int64Array) -> NDArray[Any]:
+    """For each row the value of its key; of a single key just one, which is broadcast."""
+    return values if values.size == 1 else values[keys]
 
 
 def counts(keys: Int64Array, size: int) -> Int64Array:
@@ -39,6 +60,23 @@ def sums(keys: Int64Array, values: Int64Array, size: int) -> tuple[Int64Array, B
         over = high + (low >> _HALF) > INT64_MAX >> _HALF
         out[over] = INT64_MAX
     return out, over
+
+
+def float_sums(keys: Int64Array, values: FloatArray, size: int) -> FloatArray:
+    """The sum of the values ≥ 0 of each of ``size`` keys, rounded once."""
+    if size == 1:
+        return np.array([rounded_once(values)])
+    sums = np.bincount(keys, values, size).astype(np.float64, copy=False)  # integers if empty
+    with np.errstate(over="ignore", invalid="ignore"):
+        is_odd = (values * _EXACT_PARTS) % 1 != 0
+    rounded = (np.bincount(keys, is_odd, size) > 0) | (sums >= _EXACT_SUM)
+    if rounded.any():
+        rows = np.flatnonzero(rounded[keys])
+        rows = rows[stable_order(keys[rows])]
+        listed = values[rows].tolist()
+        ends = np.cumsum(np.bincount(keys[rows], minlength=size))[rounded].tolist()
+        sums[rounded] = [math.fsum(listed[a:b]) for a, b in pairwise([0, *ends])]
+    return sums
 
 
 def added(a: Int64Array, b: Int64Array) -> tuple[Int64Array, BoolArray]:

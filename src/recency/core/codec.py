@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.core.arrays import Int64Array, UInt64Array, highest_bit, offsets
+from recency.core.arrays import Int64Array, UInt64Array, highest_bit, offsets, ranges
 from recency.errors import CorruptSketchError
 
 MAGIC = b"RC"
@@ -114,7 +114,7 @@ class RecordWriter:
         out = np.empty(int(sizes.sum()), dtype=np.uint64)
         cursor = offsets(sizes)[:-1]
         for values, counts in self._parts:
-            out[_positions(cursor, counts)] = values
+            out[ranges(cursor, counts)] = values
             cursor = cursor + counts
         return out, sizes
 
@@ -153,7 +153,7 @@ class RecordReader:
         """``counts[i]`` numbers of record i."""
         if (counts > self._end - self._cursor).any():
             corrupt(self.name, "the payload is shorter than its counts say")
-        out = self._numbers[_positions(self._cursor, counts)]
+        out = self._numbers[ranges(self._cursor, counts)]
         self._cursor = self._cursor + counts
         return out
 
@@ -174,12 +174,6 @@ class RecordReader:
         numbers, _ = written.numbers()
         if not np.array_equal(numbers, self._numbers):
             corrupt(self.name, "the payload is not in its canonical form")
-
-
-def _positions(starts: Int64Array, counts: Int64Array) -> Int64Array:
-    """starts[i], starts[i] + 1, …, counts[i] of them, for all i."""
-    shift = starts - offsets(counts)[:-1]
-    return np.repeat(shift, counts) + np.arange(int(counts.sum()))
 
 
 # --- configurations ---------------------------------------------------------------------------

@@ -37,6 +37,9 @@ from recency.core.arrays import (
     Int64Array,
     UInt64Array,
     highest_bit,
+    memory_of,
+    offsets,
+    ranges,
     run_starts,
     stable_order,
 )
@@ -44,7 +47,8 @@ from recency.core.arrays import (
 # A group is one level of one key. Levels of float weights lie within ±1100.
 _LEVEL_BITS = 12
 _LEVEL_ZERO = 1 << (_LEVEL_BITS - 1)
-_DENSE = 1 << 16  # groups up to which a table of edges is laid out in full
+_DENSE = 1 << 14  # groups up to which a table is laid out in full
+_TABLE = 1 << 22  # entries up to which it is, without the levels that there are not
 _BLOCK = 1 << 17  # rows sorted at once: they stay in the cache
 _LEAST_ROW_BITS = 6  # of such a block, below which it is not worth while
 _ODD_1, _ODD_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
@@ -173,6 +177,21 @@ class LevelSample:
             edges=self.edges[edge_rows],
         )
 
+    def take(self, keys: Int64Array) -> "LevelSample":
+        """The samples of some keys, under the numbers 0, 1, …; elements in order of keys."""
+        rows, counts = _rows_of(keys, self.keys)
+        edge_rows, edge_counts = _rows_of(keys, self.edge_keys)
+        level_bits = 2**_LEVEL_BITS - 1
+        numbers = np.arange(keys.size) << _LEVEL_BITS
+        mine = self.only(rows)
+        return replace(
+            mine,
+            groups=(mine.groups & level_bits) + np.repeat(numbers, counts),
+            edge_groups=(self.edge_groups[edge_rows] & level_bits)
+            + np.repeat(numbers, edge_counts),
+            edges=self.edges[edge_rows],
+        )
+
     def only(self, rows: NDArray[np.intp]) -> "LevelSample":
         """The same sample with some of the elements."""
         groups, times, columns = take(rows, self.groups, self.times, self.columns)
@@ -198,19 +217,14 @@ class LevelSample:
         """The level of each element."""
         return _level_of(self.groups)
 
+    @property
+    def nbytes(self) -> int:
+        """Memory held by elements, their items included."""
+        return memory_of(self.groups, self.times, *self.columns, self.edge_groups, self.edges)
+
     def may_be_kept(self, groups: Int64Array, times: Int64Array) -> BoolArray:
         """Whether elements are later than the edge of their group."""
-        if not self.edges.size:
-            return np.ones(times.size, dtype=np.bool_)
-        low, high = int(self.edge_groups[0]), int(self.edge_groups[-1])
-        if high - low < _DENSE:
-            table = np.full(high - low + 3, INT64_MIN)
-            table[self.edge_groups - low + 1] = self.edges
-            kept: BoolArray = times > table[np.clip(groups - (low - 1), 0, high - low + 2)]
-            return kept
-        i = np.minimum(np.searchsorted(self.edge_groups, groups), self.edges.size - 1)
-        later: BoolArray = (self.edge_groups[i] != groups) | (times > self.edges[i])
-        return later
+        return times > Edges(self).of(groups)
 
     def absorb(
         self, groups: Int64Array, times: Int64Array, columns: Columns, cutoff: Int64Array
@@ -356,6 +370,21 @@ class Places:
         return np.maximum(self.sample.query_levels(np.full(self._size, since)), enough)
 
 
+def _rows_of(keys: Int64Array, owners: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """The rows that each of some keys owns, one key after the other, and how many these are."""
+    if keys.size == 1:
+        rows = np.flatnonzero(owners == keys[0])
+        return rows, np.array([rows.size])
+    size = int(max(keys.max(initial=-1), owners.max(initial=-1))) + 1
+    wanted = np.zeros(size, dtype=np.bool_)
+    wanted[keys] = True
+    rows = np.flatnonzero(wanted[owners])
+    rows = rows[stable_order(owners[rows])]
+    owned = np.bincount(owners[rows], minlength=size)
+    counts = owned[keys]
+    return rows[ranges(offsets(owned)[:-1][keys], counts)], counts
+
+
 def _level_of(groups: Int64Array) -> Int64Array:
     levels: Int64Array = (groups & (2**_LEVEL_BITS - 1)) - _LEVEL_ZERO
     return levels
@@ -382,25 +411,81 @@ def _is_later(times: Int64Array, groups: Int64Array, cutoff: Int64Array) -> Bool
     return later
 
 
+class _Numbers:
+    """Numbers of groups, for tables: without the levels that none of them has.
+
+    Other groups have numbers that none of these has.
+    """
+
+    def __init__(self, groups: Int64Array) -> None:
+        self._low, high = int(groups.min()), int(groups.max())
+        self.is_dense = high - self._low < _DENSE
+        self.size = high - self._low + 3
+        if not self.is_dense:
+            levels = groups & (2**_LEVEL_BITS - 1)
+            self._level = int(levels.min()) - 1
+            self._width = int(levels.max()) - self._level + 2
+            self._key = (self._low >> _LEVEL_BITS) - 1
+            self._keys = (high >> _LEVEL_BITS) - self._key + 2
+            self.size = self._keys * self._width
+        self.fit = self.size <= _TABLE
+
+    def of(self, groups: Int64Array) -> Int64Array:
+        """Numbers in [0, size)."""
+        if self.is_dense:
+            return np.clip(groups - (self._low - 1), 0, self.size - 1)
+        keys = np.clip((groups >> _LEVEL_BITS) - self._key, 0, self._keys - 1)
+        levels = (groups & (2**_LEVEL_BITS - 1)) - self._level
+        numbers: Int64Array = keys * self._width + np.clip(levels, 0, self._width - 1)
+        return numbers
+
+    def groups(self, numbers: Int64Array) -> Int64Array:
+        """The inverse, for groups that have numbers of their own."""
+        if self.is_dense:
+            return numbers + (self._low - 1)
+        keys, levels = np.divmod(numbers, self._width)
+        return ((keys + self._key) << _LEVEL_BITS) + levels + self._level
+
+
+class Edges:
+    """The edges of a sample, to be looked up for many elements."""
+
+    def __init__(self, sample: LevelSample) -> None:
+        self._groups, self._edges = sample.edge_groups, sample.edges
+        if self._edges.size:
+            self._numbers = _Numbers(self._groups)
+            if self._numbers.fit:
+                self._table = np.full(self._numbers.size, INT64_MIN)
+                self._table[self._numbers.of(self._groups)] = self._edges
+
+    def of(self, groups: Int64Array) -> Int64Array:
+        """The edge of each group; the beginning of time if it has none."""
+        if not self._edges.size:
+            return np.broadcast_to(np.int64(INT64_MIN), groups.shape)
+        if self._numbers.fit:
+            return self._table[self._numbers.of(groups)]
+        i = np.minimum(np.searchsorted(self._groups, groups), self._edges.size - 1)
+        return np.where(self._groups[i] == groups, self._edges[i], INT64_MIN)
+
+
 def _full_groups(groups: Int64Array, capacity: int) -> Int64Array:
     """Groups with more than ``capacity`` elements, ascending."""
-    if not groups.size:
-        return groups
-    low, high = int(groups.min()), int(groups.max())
-    if high - low < _DENSE:
-        return np.flatnonzero(np.bincount(groups - low) > capacity) + low
+    if groups.size <= capacity:
+        return groups[:0]
+    numbers = _Numbers(groups)
+    if numbers.fit:
+        return numbers.groups(np.flatnonzero(np.bincount(numbers.of(groups)) > capacity))
     distinct, counts = np.unique(groups, return_counts=True)
     return distinct[counts > capacity]
 
 
 def _slots(groups: Int64Array, full: Int64Array) -> Int64Array:
     """Where each group stands in ``full`` (ascending), −1 where it does not."""
-    low, high = int(full[0]), int(full[-1])
-    if high - low < _DENSE:
-        table = np.full(high - low + 3, -1)
-        table[full - low + 1] = np.arange(full.size)
-        slots: Int64Array = table[np.clip(groups - (low - 1), 0, high - low + 2)]
-        return slots
+    numbers = _Numbers(full)
+    if numbers.fit:
+        table = np.full(numbers.size, -1)
+        table[numbers.of(full)] = np.arange(full.size)
+        return table[numbers.of(groups)]
     slot = np.minimum(np.searchsorted(full, groups), full.size - 1)
     return np.where(full[slot] == groups, slot, -1)
 

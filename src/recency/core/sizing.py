@@ -231,9 +231,21 @@ def sum_interval(total: float, squares: float, confidence: float) -> tuple[float
     return weighted_interval(total, squares, _DOUBT_SHARE * (1 - confidence))
 
 
-def rank_margin(n: float, confidence: float) -> float:
+def sum_intervals(counts: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
+    """:func:`sum_interval` of many counts, each of equal contributions; few of them differ."""
+    if counts.size == 1:
+        bounds = sum_interval(float(counts[0]), float(counts[0]), confidence)
+        return np.array(bounds[:1]), np.array(bounds[1:])
+    different, which = np.unique(counts, return_inverse=True)
+    intervals = [sum_interval(count, count, confidence) for count in different.tolist()]
+    lower, upper = np.array(intervals).reshape(-1, 2)[which].T
+    return lower, upper
+
+
+def rank_margins(n: FloatArray, confidence: float) -> FloatArray:
     """How far any rank among n sampled elements may be off, for the same use."""
-    return min(1.0, math.sqrt(math.log(2 / (_DOUBT_SHARE * (1 - confidence))) / (2 * n)))
+    doubt = _DOUBT_SHARE * (1 - confidence)
+    return np.minimum(1.0, np.sqrt(math.log(2 / doubt) / (2 * n)))
 
 
 def poisson_interval(n: int, doubt: float) -> tuple[float, float]:

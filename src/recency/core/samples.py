@@ -1,0 +1,70 @@
+"""Level samples of many sketches, of which each has one or several."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from recency.core.arrays import Int64Array, offsets, ranges
+from recency.core.level_sample import Columns, LevelSample
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """The samples of n sketches, whose keys in ``sample`` follow one another."""
+
+    sample: LevelSample
+    counts: Int64Array
+    """How many samples each sketch has."""
+    labels: Columns = ()
+    """What is known of each sample."""
+
+    @classmethod
+    def joined(cls, bodies: Sequence["Samples"]) -> "Samples":
+        """The samples of several, one after the other."""
+        filled = [each for each in bodies if each.sample.times.size or each.sample.edges.size]
+        if len(filled) == 1 and filled[0] is bodies[0]:
+            sample = bodies[0].sample
+        else:
+            firsts = offsets(np.array([int(each.counts.sum()) for each in bodies]))[:-1]
+            sample = LevelSample.side_by_side([each.sample for each in bodies], firsts)
+        return cls(
+            sample,
+            np.concatenate([each.counts for each in bodies]),
+            tuple(map(np.concatenate, zip(*(each.labels for each in bodies), strict=True))),
+        )
+
+    def take(self, keys: Int64Array) -> "Samples":
+        """Those of some sketches."""
+        counts = self.counts[keys]
+        rows = ranges(offsets(self.counts)[:-1][keys], counts)
+        return Samples(self.sample.take(rows), counts, tuple(each[rows] for each in self.labels))
+
+    def split(self) -> list["Samples"]:
+        """Each sketch's own."""
+        if self.counts.size == 1:
+            return [self]
+        bounds = offsets(self.counts)
+        samples = self.sample.take(np.arange(bounds[-1])).split(bounds)
+        counts = (self.counts[i : i + 1] for i in range(self.counts.size))
+        labels = (tuple(each[a:b] for each in self.labels) for a, b in pairwise(bounds.tolist()))
+        return [Samples(*each) for each in zip(samples, counts, labels, strict=True)]
+
+    def owners(self) -> Int64Array:
+        """The sketch of each element."""
+        return np.repeat(np.arange(self.counts.size), self.counts)[self.sample.keys]
+
+    def kept(self) -> Int64Array:
+        """How many elements each sketch has."""
+        return np.bincount(self.owners(), minlength=self.counts.size)
+
+    @property
+    def entries(self) -> int:
+        """How many elements are kept."""
+        return self.sample.times.size
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return self.sample.nbytes

@@ -1,0 +1,136 @@
+"""What samples say of windows: many keys at once."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from recency.algorithm import State, View, unanswered
+from recency.core import by_key
+from recency.core.arrays import BoolArray, FloatArray, Int64Array, stable_order
+from recency.core.dispersion import SHARED, dispersion, sharing, wider
+from recency.core.level_sample import NO_LEVEL, LevelSample, group_of
+from recency.core.sizing import sum_intervals
+from recency.estimate import Estimate
+from recency.keyed import only_key
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """How many elements of each key there are, with bounds, told by its sample."""
+
+    value: Any
+    lower: Any
+    upper: Any
+
+
+NOTHING = Counts(0.0, 0.0, 0.0)
+
+
+class WindowSample:
+    """The elements of one window of each key, and those of its sample."""
+
+    def __init__(self, view: View, window: Any, now: Any) -> None:
+        since = view.since(window, now)
+        sample: LevelSample = view.state.body.sample
+        self.size, self._seen = since.size, view.state.tally.seen
+        self.sample, self.confidence = sample, view.algorithm.confidence
+        self.levels = sample.query_levels(since)
+        """The lowest level that answers for each key."""
+        self.is_exact = self.levels == NO_LEVEL
+        """Whether nothing of the window was forgotten."""
+        if self.size == 1:
+            self.present = np.flatnonzero(sample.times > since[0])
+            self.keys = only_key(self.present.size)
+        else:
+            keys = sample.keys
+            self.present = np.flatnonzero(sample.times > since[keys])
+            self.keys = keys[self.present]
+        lowest = group_of(np.arange(self.size), self.levels)
+        self.is_sampled = sample.groups[self.present] >= by_key.of_rows(lowest, self.keys)
+        """Which of the elements that are present are of the sample."""
+
+    @cached_property
+    def scales(self) -> FloatArray:
+        """How many each of the sampled elements stands for."""
+        return np.ldexp(1.0, np.where(self.is_exact, 0, self.levels))
+
+    def count(self, which: BoolArray | None = None) -> Int64Array:
+        """How many elements of each key are present, or are some of those."""
+        keys = self.keys if which is None else self.keys[which]
+        return by_key.counts(keys, self.size)
+
+    def by_key(self) -> Iterator[Int64Array]:
+        """For each key that has seen anything, which of the elements that are present are its."""
+        rows = stable_order(self.keys)
+        cuts = np.cumsum(by_key.counts(self.keys, self.size))
+        for seen, mine in zip(self._seen, np.split(rows, cuts[:-1]), strict=True):
+            if seen:
+                yield mine
+
+    def scaled(self, counts: Int64Array, factor: Any = 1.0) -> Counts:
+        """What so many sampled elements stand for, whose number varies more by a factor."""
+        amounts = counts / factor
+        lower, upper = np.zeros(self.size), np.zeros(self.size)
+        rows = np.flatnonzero(~self.is_exact)
+        lower[rows], upper[rows] = sum_intervals(amounts[rows], self.confidence)
+        unit = factor * self.scales
+        return Counts(counts * self.scales, lower * unit, upper * unit)
+
+    def widening(self, which: BoolArray, *columns: Int64Array) -> FloatArray:
+        """By how much the variance of counts of sampled events is more than that of Poisson's.
+
+        ``columns`` are what events have in common, besides their times, if they share a coin.
+        """
+        factor = np.ones(self.size)
+        asked = np.flatnonzero(~self.is_exact)
+        if not asked.size:
+            return factor
+        which = which & ~by_key.of_rows(self.is_exact, self.keys)
+        rows, keys = self.present[which], self.keys[which]
+        depths = self.sample.levels[rows] - by_key.of_rows(self.levels, keys)
+        if self.size > 1:
+            numbers = np.zeros(self.size, dtype=np.int64)
+            numbers[asked] = np.arange(asked.size)
+            keys = numbers[keys]
+        classes = (self.sample.times[rows], *(column[rows] for column in columns))
+        told = dispersion(keys, depths, classes, asked.size)
+        factor[asked] = wider(*told, self.confidence)
+        return factor
+
+    def events(
+        self, which: BoolArray, certain: Counts, *columns: Int64Array
+    ) -> tuple[Counts, FloatArray]:
+        """``certain``, and what sampled events stand for; and their :meth:`widening`."""
+        counts, factor = self.count(which), self.widening(which, *columns)
+        told = self.scaled(counts, factor)
+        # From nothing sampled nothing follows: all events may have one coin.
+        upper = np.where(counts > 0, certain.upper + told.upper, np.inf)
+        return Counts(certain.value + told.value, certain.lower + told.lower, upper), factor
+
+    def refused(self, estimate: Estimate, counts: Int64Array, factor: FloatArray) -> Estimate:
+        """Without answers from samples that independent coins do not lead to."""
+        capacity = self.sample.capacity
+        shared = ~self.is_exact & sharing(counts, factor, capacity)
+        reason = SHARED.format(capacity, self.levels[0] - 1, counts[0]) if shared.size else ""
+        return unanswered(estimate, shared, reason)
+
+    def estimate(self, told: Counts, seen: Counts) -> Estimate:
+        """What was told, where ``seen`` is certain; and all there is if nothing was forgotten."""
+        value, lower, upper = (
+            np.where(self.is_exact, bounds, np.maximum(sampled, least))
+            for sampled, bounds, least in (
+                (told.value, seen.value, seen.value),
+                (told.lower, seen.lower, seen.lower),
+                (told.upper, seen.upper, seen.value),
+            )
+        )
+        return Estimate(value, lower, upper, np.where(self.is_exact, 1.0, self.confidence))
+
+
+def in_order(view: View) -> View:
+    """The same, with elements in the order of bytes: answers must not depend on another one."""
+    tally, body = view.state
+    return View(view.algorithm, State(tally, replace(body, sample=body.sample.in_order())))
