@@ -60,7 +60,7 @@ def size(report):
     wave.update_many(np.arange(10**7), at=np.arange(10**7))
     wave.query()
     report.add("RandomizedWave, 10⁷ distinct items: bytes", wave.nbytes, "B", at_most=250_000)
-    report.add("  per item kept", wave.nbytes / wave._sample.times.size, "B", at_most=11)
+    report.add("  per item kept", wave.nbytes / wave._keyed.state().body.entries, "B", at_most=11)
     query = seconds(lambda: [wave.query(10**6 + i) for i in range(20)]) / 20
     report.add("RandomizedWave.query", query * 1e3, "ms", at_most=1)
     frame = wave.to_bytes()
@@ -116,7 +116,7 @@ def sums_and_quantiles(report):
                 budget = 0.4 if batch == EVENTS else None
                 report.add("  as a ratio to kll", rate / kll, "×", at_least=budget)
         sketch = feed(cls(), EVENTS, times, value=values)
-        kept = sketch._sample.times.size
+        kept = sketch._keyed.state().body.entries
         report.add(f"{cls.__name__}: bytes per event kept", sketch.nbytes / kept, "B", at_most=11)
         query = seconds(lambda: [sketch.query(window=10**6 + i) for i in range(20)]) / 20
         report.add(f"{cls.__name__}.query", query * 1e3, "ms", at_most=1)

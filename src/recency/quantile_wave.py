@@ -171,7 +171,7 @@ class QuantileWave(Sketch):
         """The share of the window's values that do not exceed ``value``, in [0, 1]."""
         number = validate.number(value, "value", exact=True)
         ranks = _Ranks(view, window, now)
-        not_above = by_key.counts(ranks.keys[ranks.values <= number], ranks.counts.size)
+        not_above = by_key.counts_of(ranks.values <= number, ranks.keys, ranks.counts.size)
         shares = not_above / np.maximum(ranks.counts, 1)
         lower, upper = shares - ranks.margins, shares + ranks.margins
         estimate = Estimate(shares, np.maximum(lower, 0.0), np.minimum(upper, 1.0))
@@ -220,7 +220,8 @@ class _Ranks:
     def __init__(self, view: View, window: Any, now: Any) -> None:
         self._rows = rows = WindowSample(view, window, now)
         values = rows.sample.columns[0]
-        self.keys, self.values = rows.keys[rows.is_sampled], values[rows.present[rows.is_sampled]]
+        sampled = np.flatnonzero(rows.is_sampled)
+        self.keys, self.values = rows.keys[sampled], values[rows.present[sampled]]
         self.counts = rows.count(rows.is_sampled)
         self._factor = rows.widening(rows.is_sampled, values.view(np.int64))
         margins = rank_margins(np.maximum(self.counts, 1) / self._factor, rows.confidence)

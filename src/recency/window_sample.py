@@ -59,8 +59,9 @@ class WindowSample:
 
     def count(self, which: BoolArray | None = None) -> Int64Array:
         """How many elements of each key are present, or are some of those."""
-        keys = self.keys if which is None else self.keys[which]
-        return by_key.counts(keys, self.size)
+        if which is None:
+            return by_key.counts(self.keys, self.size)
+        return by_key.counts_of(which, self.keys, self.size)
 
     def by_key(self) -> Iterator[Int64Array]:
         """For each key that has seen anything, which of the elements that are present are its."""
@@ -88,8 +89,11 @@ class WindowSample:
         asked = np.flatnonzero(~self.is_exact)
         if not asked.size:
             return factor
-        which = which & ~by_key.of_rows(self.is_exact, self.keys)
-        rows, keys = self.present[which], self.keys[which]
+        chosen = np.flatnonzero(which)  # faster than by a mask
+        rows, keys = self.present[chosen], self.keys[chosen]
+        if asked.size < self.size:
+            chosen = np.flatnonzero(~self.is_exact[keys])
+            rows, keys = rows[chosen], keys[chosen]
         depths = self.sample.levels[rows] - by_key.of_rows(self.levels, keys)
         if self.size > 1:
             numbers = np.zeros(self.size, dtype=np.int64)

@@ -11,6 +11,7 @@ import pytest
 
 from accuracy.statistics import assert_rare
 from recency import NoAnswerError, QuantileWave, RandomizedWave, SumWave, merge_all
+from states import body_of
 
 
 def window_sizes(capacity, largest):
@@ -167,8 +168,7 @@ def test_equal_events_are_sampled_independently():
     """10 000 events of equal value and time: their levels are those of independent coins."""
     sketch = SumWave(capacity=10_000)
     sketch.update_many(np.ones(10_000), at=np.zeros(10_000, dtype=int))
-    sketch._settle()
-    counts = np.bincount(sketch._sample.levels, minlength=20)[:8]
+    counts = np.bincount(body_of(sketch).sample.levels, minlength=20)[:8]
     expected = 10_000 * 2.0 ** -np.arange(1, 9)
     # chi-square with 8 degrees of freedom: above 47 with probability below 2e-7
     assert ((counts - expected) ** 2 / expected).sum() < 47

@@ -19,8 +19,6 @@ from recency.core.arrays import (
 )
 
 _HALF, _LOW = 32, 0xFFFFFFFF
-_EXACT_PARTS = 2.0**10  # sums of whole numbers of such parts are exact
-_EXACT_SUM = 2.0**43  # up to here
 
 
 def raised(least: Int64Array, keys: Int64Array, values: Int64Array) -> Int64Array:
@@ -40,6 +38,13 @@ def of_rows(values: NDArray[Any], keys: Int64Array) -> NDArray[Any]:
 def counts(keys: Int64Array, size: int) -> Int64Array:
     """How many rows each of ``size`` keys has."""
     return np.array([keys.size]) if size == 1 else np.bincount(keys, minlength=size)
+
+
+def counts_of(which: BoolArray, keys: Int64Array, size: int) -> Int64Array:
+    """How many rows of each of ``size`` keys are among some."""
+    if size == 1:
+        return np.array([np.count_nonzero(which)])
+    return np.bincount(keys[which], minlength=size)
 
 
 def sums(keys: Int64Array, values: Int64Array, size: int) -> tuple[Int64Array, BoolArray]:
@@ -63,20 +68,39 @@ def sums(keys: Int64Array, values: Int64Array, size: int) -> tuple[Int64Array, B
 
 
 def float_sums(keys: Int64Array, values: FloatArray, size: int) -> FloatArray:
-    """The sum of the values ≥ 0 of each of ``size`` keys, rounded once."""
+    """The sum of the values ≥ 0 of each of ``size`` keys, rounded once.
+
+    The highest bits of the values of a key, so many that these sum exactly, then the next ones
+    (Rump, Ogita & Oishi 2008, *Accurate Floating-Point Summation*); it is rare that bits are left.
+    """
     if size == 1:
         return np.array([rounded_once(values)])
-    sums = np.bincount(keys, values, size).astype(np.float64, copy=False)  # integers if empty
-    with np.errstate(over="ignore", invalid="ignore"):
-        is_odd = (values * _EXACT_PARTS) % 1 != 0
-    rounded = (np.bincount(keys, is_odd, size) > 0) | (sums >= _EXACT_SUM)
-    if rounded.any():
-        rows = np.flatnonzero(rounded[keys])
-        rows = rows[stable_order(keys[rows])]
-        listed = values[rows].tolist()
-        ends = np.cumsum(np.bincount(keys[rows], minlength=size))[rounded].tolist()
-        sums[rounded] = [math.fsum(listed[a:b]) for a, b in pairwise([0, *ends])]
-    return sums
+    largest = np.zeros(size)
+    np.maximum.at(largest, keys, values)
+    more = np.frexp(np.bincount(keys, minlength=size) + 2.0)[1]
+    unit = np.ldexp(1.0, np.frexp(largest)[1] + more)
+    total, rest = np.zeros(size), values
+    for _ in range(2):
+        units = unit[keys]
+        high = (units + rest) - units
+        rest = rest - high
+        total += np.bincount(keys, high, size)  # exact, but for the second and last sum
+        unit = np.ldexp(unit, more - 53)
+    left = np.flatnonzero(rest)
+    if left.size:
+        _sum_one_by_one(keys, values, np.bincount(keys[left], minlength=size) > 0, total)
+    return total
+
+
+def _sum_one_by_one(
+    keys: Int64Array, values: FloatArray, asked: BoolArray, total: FloatArray
+) -> None:
+    """Put in the sums of the keys that are asked."""
+    rows = np.flatnonzero(asked[keys])
+    rows = rows[stable_order(keys[rows])]
+    listed = values[rows].tolist()
+    ends = np.cumsum(np.bincount(keys[rows], minlength=asked.size))[asked].tolist()
+    total[asked] = [math.fsum(listed[a:b]) for a, b in pairwise([0, *ends])]
 
 
 def added(a: Int64Array, b: Int64Array) -> tuple[Int64Array, BoolArray]:

@@ -82,10 +82,16 @@ def dispersion(
     alike = np.where(told, counts**2 / np.where(told, squared, 1), 0)  # classes of equal size
     ratio = np.where(told, differences / np.where(told, counts, 1), 0)
     several = np.bincount(keys, x > 1, size) > 0
-    freedom = np.where(several, alike.sum(axis=1), np.inf)
-    by_class = (alike * ratio).sum(axis=1) / np.where(several, freedom, 1.0)
+    freedom = np.where(several, _in_turn(alike), np.inf)
+    by_class = _in_turn(alike * ratio) / np.where(several, freedom, 1.0)
     by_element = differences.sum(axis=1) / np.maximum(counts.sum(axis=1), 1)
     return np.where(several, by_class, 1.0), freedom, np.where(several, by_element, 1.0)
+
+
+def _in_turn(rows: FloatArray) -> FloatArray:
+    """The sum of each row, from left to right: zeros at its end have no effect on rounding."""
+    sums: FloatArray = np.cumsum(rows, axis=1)[:, -1]
+    return sums
 
 
 def _has_twins(*columns: Int64Array) -> bool:
