@@ -90,10 +90,12 @@ def cases():
         sketch = make()
         sketch.update_many(at=at[:rows], **{k: v[:rows] for k, v in columns.items()})
 
-        def ask(sketch=sketch, columns=columns, question=ASKED.get(name, {}), clock=[rows]):
+        question = ASKED.get(name, {})
+        one = {k: int(v[5]) for k, v in columns.items()}
+
+        def ask(sketch=sketch, one=one, question=question):
             for _ in range(20):
-                clock[0] += 1
-                sketch.update(at=clock[0], **{k: int(v[5]) for k, v in columns.items()})
+                sketch.update(at=sketch.latest + 1, **one)
                 sketch.query(**question)
 
         yield f"{name}: update, then question", ask
