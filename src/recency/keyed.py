@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.algorithm import Admitted, Algorithm, Columns, State
+from recency.algorithm import Admitted, Algorithm, Columns, State, View
 from recency.core import validate
 from recency.core.arrays import Int64Array, broadcast
 from recency.core.codec import RecordReader, RecordWriter
@@ -107,6 +107,19 @@ class Keyed:
         if data.rows or not data.is_current:
             self._data = data = self._flushed(self._stacked(data))
         return State(data.tally, data.body)
+
+    def view(self) -> View:
+        """What a question sees: the state, or what answers as it does while few rows are buffered.
+
+        So a question after every update does not absorb rows one by one.
+        """
+        self._data = data = self._stacked(self._data)
+        few = data.buffered <= self.algorithm.preview_rows and data.tally.size == 1
+        if data.is_current or not few:
+            return View(self.algorithm, self.state())
+        columns = tuple(column[: data.buffered] for column in data.buffer)
+        body = self.algorithm.preview(State(data.tally, data.body), columns)
+        return View(self.algorithm, State(data.tally, body))
 
     def take(self, keys: Int64Array) -> "Keyed":
         """Some of the keys, on their own."""

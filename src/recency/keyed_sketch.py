@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from recency.algorithm import Algorithm, View
+from recency.algorithm import Algorithm
 from recency.core import validate
 from recency.core.arrays import Int64Array
 from recency.core.codec import RecordReader, RecordWriter
@@ -93,7 +93,7 @@ class KeyedSketch(Sketch):
 
     def _ask(self, answer: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """The answer of a question to the only key."""
-        given = answer(View(self._algorithm, self._keyed.state()), *args, **kwargs)
+        given = answer(self._keyed.view(), *args, **kwargs)
         if not isinstance(given, Estimate):
             return given
         value, lower, upper = (each.item() for each in (given.value, given.lower, given.upper))
