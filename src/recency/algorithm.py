@@ -135,6 +135,9 @@ class Algorithm(ABC):
     flush_rows: int = 1 << 16
     """How many rows are buffered before they are absorbed: a kernel call costs some 100 µs."""
 
+    preview_rows: int = -1
+    """Up to how many buffered rows of a single key are questions answered by :meth:`preview`."""
+
     @abstractmethod
     def empty(self, size: int, merge_levels: int = 0, first_stream: int = 0) -> State:
         """The state of keys that have seen nothing.
@@ -169,6 +172,13 @@ class Algorithm(ABC):
     @abstractmethod
     def absorb(self, state: State, keys: Int64Array, columns: Columns) -> Any:
         """The body with rows that the tally has counted; what the clock has left behind is gone."""
+
+    def preview(self, state: State, columns: Columns) -> Any:
+        """What answers questions as the body of :meth:`absorb` does, for much less.
+
+        Of a single key, with ``preview_rows`` or fewer.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def merge(self, state: State, into: Int64Array, size: int) -> State:

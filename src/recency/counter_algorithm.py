@@ -12,6 +12,7 @@ import numpy as np
 from recency.algorithm import Admitted, Algorithm, Columns, State, described
 from recency.arrival import NOT_BY_COUNT, Arrival, CounterTally, check_total, refuse_total
 from recency.core import by_key, validate
+from recency.core.appended import Appended
 from recency.core.arrays import INT64_MAX, FloatArray, Int64Array, broadcast, is_sorted
 from recency.core.codec import RecordReader, RecordWriter
 from recency.core.counter_states import CounterStates, read_states, write_states
@@ -27,6 +28,7 @@ class CounterAlgorithm(Algorithm):
 
     merge_law = "bounded"
     needs_order = True
+    preview_rows = 32
 
     def __init__(
         self, rule: Rule, window: int | None, relative_error: float, arrival: Arrival
@@ -95,6 +97,11 @@ class CounterAlgorithm(Algorithm):
             rows = slice(begin, begin + _LARGEST_BATCH)
             log = log.append(keys[rows], ticks[rows], values[rows], cutoff)
         return log
+
+    def preview(self, state: State, columns: Columns) -> Appended:
+        """The log with the rows as they are."""
+        ticks, values = columns
+        return Appended.to(state.body, ticks, values, self.cutoff(state.tally))
 
     # --- merge ---
 

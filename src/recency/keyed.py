@@ -111,8 +111,17 @@ class Keyed:
         return State(data.tally, data.body)
 
     def view(self) -> View:
-        """What a question sees."""
-        return View(self.algorithm, self.state())
+        """What a question sees: the state, or what answers as it does while few rows are buffered.
+
+        So a question after every update does not absorb rows one by one.
+        """
+        self._data = data = self._stacked(self._data)
+        few = data.buffered <= self.algorithm.preview_rows and data.tally.size == 1
+        if data.is_current or not few:
+            return View(self.algorithm, self.state())
+        columns = tuple(column[: data.buffered] for column in data.buffer)
+        body = self.algorithm.preview(State(data.tally, data.body), columns)
+        return View(self.algorithm, State(data.tally, body))
 
     def ask(self, question: Any, *args: Any, **kwargs: Any) -> Any:
         """The answers of a declared question: an estimate of arrays, or a list for all keys.

@@ -246,8 +246,7 @@ def _first(field: Any) -> Any:
 
 def descriptions(prototype: Sketch, keyed: Keyed, sizes: Sequence[str]) -> list[str]:
     """``repr`` of sketches like the prototype: class, guarantee, window, what was seen, bytes."""
-    view, name = keyed.view(), type(prototype).__name__
-    algorithm, state = view
+    name, algorithm, state = type(prototype).__name__, keyed.algorithm, keyed.state()
     unit = algorithm.unit or ("ticks" if algorithm.has_clock else "updates")
     window = "unbounded" if algorithm.window is None else f"{algorithm.window} {unit}"
     return [

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recency.core.arrays import INT64_MIN, cutoffs
+from recency import DeterministicWave, ExponentialHistogram, merge_all
+from recency.core.appended import Appended
+from recency.core.arrays import INT64_MAX, INT64_MIN, cutoffs
 from recency.core.rank_log import EXPONENTIAL, WAVE, RankLog, guarantee, loosest, tightness_for_tree
 from unit.oracles import CascadingHistogram, QueuedWave
 
@@ -131,6 +133,58 @@ def test_units_at_different_times_are_appended_as_any_others(seed, rule, gap):
         fast = fast.append_units(counts, times.__getitem__, cutoff)
         for name in ("totals", "starts", "times", "ranks", "values"):
             assert getattr(fast, name).tolist() == getattr(slow, name).tolist()
+
+
+@settings(max_examples=300)
+@given(seed=st.integers(0, 2**32), rule=st.sampled_from([EXPONENTIAL, WAVE]))
+def test_rows_after_a_log_answer_as_if_they_were_appended(seed, rule):
+    rng = np.random.default_rng(seed)
+    log = single(rule, int(rng.choice([2, 3, 5, 20])))
+    step, most = rng.choice([0, 1, 3, 40]), rng.choice([1, 2, 9, 2**40, 2**52])
+    window = rng.choice([None, 1, 5, 60, 400])
+    end = int(rng.choice([INT64_MIN + 1, -20, INT64_MAX - 30_000]))
+    for _ in range(8):
+        times = values = column()
+        for size in rng.integers(0, 30, 2):
+            more = end + rng.permutation(np.cumsum(rng.integers(0, step + 1, size)))
+            times = np.append(times, more)
+            values = np.append(values, rng.integers(1, most + 1, size))
+            end = int(more.max(initial=end)) + int(rng.choice([0, 0, 50]))
+            cutoff = cutoffs(column(end), window)
+            waiting = Appended.to(log, times, values, cutoff)
+            after = append_one_key(log, times, values, int(cutoff[0]))
+            assert waiting.totals.tolist() == after.totals.tolist()
+            edges = [int(cutoff[0]), end, *times.tolist(), *log.times[-80:].tolist()]
+            for since in {each - shift for each in edges for shift in (0, 1)}:
+                if cutoff[0] <= since <= end:
+                    assert waiting.bounds(column(since)) == after.bounds(column(since)), since
+        log = after
+
+
+@pytest.mark.parametrize("merged", [False, True])
+@pytest.mark.parametrize("cls", [ExponentialHistogram, DeterministicWave])
+def test_questions_between_updates_are_answered_as_the_state_does(cls, merged):
+    rng = np.random.default_rng(5)
+    sketch = cls(window=500, relative_error=0.3, late="clamp")
+    if merged:
+        parts = [sketch.copy() for _ in range(3)]
+        for part in parts:
+            part.update_many(rng.integers(0, 3, 400), at=np.sort(rng.integers(-600, 1, 400)))
+        sketch = merge_all(parts)
+    other = sketch.copy()
+    for now in np.cumsum(rng.integers(0, 6, 1500)).tolist():
+        at = now + rng.integers(0, 3, 1 if rng.random() < 0.9 else 5)
+        values = rng.integers(0, 3, at.size)
+        for each in (sketch, other):
+            if at.size == 1:
+                each.update(int(values[0]), at=int(at[0]))
+            else:
+                each.update_many(values, at=at)
+        other.to_bytes()
+        for window in rng.integers(1, 501, 2).tolist():
+            asked = {"window": window, "now": sketch.latest + int(rng.integers(0, 3))}
+            assert sketch.query(**asked) == other.query(**asked)
+    assert sketch.to_bytes() == other.to_bytes()
 
 
 def test_merging_keyed_logs_is_merging_each_key():

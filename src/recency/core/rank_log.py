@@ -646,6 +646,12 @@ class RankLog:
             taken[item_of(unit)] = True
         return np.flatnonzero(taken)
 
+    def remembers(self, before: int, upto: int, total: int) -> bool:
+        """Whether the rule keeps an item of the only key, when there are ``total`` units."""
+        level: Any = (before ^ upto).bit_length() - 1
+        oldest = self.rule.oldest(level, total, int(self.tightness[0]))  # type: ignore[arg-type]
+        return bool(upto >> (level + 1) >= oldest)
+
     def _remembers(self, keys: Int64Array, ranks: Int64Array, values: Int64Array) -> BoolArray:
         """Whether the rule keeps items (or any other intervals of ranks)."""
         level = _levels(ranks, values)

@@ -471,12 +471,12 @@ def operands_are_left_alone(case: SketchCase) -> None:
 
 
 def questions_change_nothing(case: SketchCase) -> None:
-    """Asking, printing, copying, encoding: same bytes before and after."""
+    """Asking, printing, copying, encoding: same bytes and answers before and after."""
 
     def body(events: list[Event]) -> None:
         asked, silent = build(case, events), build(case, events)
-        for question in case.questions(events):
-            asked.query(**question)
+        questions = case.questions(events)
+        answers = [asked.query(**question) for question in questions]
         repr(asked)
         asked.copy()
         _ = (asked.guarantee, asked.nbytes, asked.latest, asked.is_empty)
@@ -484,6 +484,7 @@ def questions_change_nothing(case: SketchCase) -> None:
         assert asked.empty_like().config == asked.config
         assert asked.to_bytes() == silent.to_bytes()
         assert asked.nbytes == len(asked.to_bytes())
+        assert [asked.query(**question) for question in questions] == answers
 
     _examples(case, body, events=case.events)
 
