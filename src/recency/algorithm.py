@@ -7,18 +7,14 @@ update makes new ones. Rows are buffered in between, by :class:`recency.keyed.Ke
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import wraps
 from typing import (
     Any,
     ClassVar,
-    Concatenate,
     Literal,
     NamedTuple,
-    ParamSpec,
     Self,
-    TypeVar,
 )
 
 import numpy as np
@@ -26,8 +22,6 @@ from numpy.typing import NDArray
 
 from recency.core.arrays import INT64_MIN, BoolArray, FloatArray, Int64Array, cutoffs
 from recency.core.codec import RecordReader, RecordWriter
-from recency.errors import NoAnswerError
-from recency.estimate import Estimate
 from recency.timeunit import to_duration, to_tick
 
 NEVER = INT64_MIN
@@ -35,9 +29,6 @@ NEVER = INT64_MIN
 
 Columns = tuple[NDArray[Any], ...]
 """Arrays of equal lengths."""
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,55 +242,3 @@ class View(NamedTuple):
             return np.full(ticks.size, INT64_MIN)
         since: Int64Array = np.maximum(ticks, INT64_MIN + width) - width
         return since
-
-
-def unanswered(estimate: Estimate, missing: BoolArray, reason: str) -> Estimate:
-    """The estimate, with NaN in (−∞, ∞) for keys that have no answer.
-
-    Of a single key it is a ``NoAnswerError`` with the reason.
-    """
-    if not missing.any():
-        return estimate
-    if missing.size == 1:
-        raise NoAnswerError(reason)
-    return Estimate(
-        np.where(missing, np.nan, estimate.value),
-        np.where(missing, -np.inf, estimate.lower),
-        np.where(missing, np.inf, estimate.upper),
-        estimate.confidence,
-    )
-
-
-def question(
-    answer: Callable[Concatenate[View, P], R],
-) -> Callable[Concatenate[Any, P], R]:
-    """Declare a question: a function of a view of n keys, whose answer has an array for them.
-
-    Of a sketch, which has one key, it is a method whose answer is that of the key.
-    """
-
-    @wraps(answer)
-    def ask(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._ask(answer, *args, **kwargs)  # type: ignore[no-any-return]
-
-    ask.of_view = answer  # type: ignore[attr-defined]
-    ask.per_key = False  # type: ignore[attr-defined]
-    return ask  # type: ignore[return-value]
-
-
-def question_of_a_key(
-    answer: Callable[Concatenate[View, P], R],
-) -> Callable[Concatenate[Any, P], R]:
-    """Declare a question that is put to one key at a time: a function of a view of one key."""
-    ask = question(answer)
-    ask.per_key = True  # type: ignore[attr-defined]
-    return ask
-
-
-def questions_of(cls: type) -> dict[str, Any]:
-    """The questions of a class of sketches by name, as they were declared."""
-    return {
-        name: method
-        for name in dir(cls)
-        if hasattr(method := getattr(cls, name), "of_view") and not name.startswith("_")
-    }

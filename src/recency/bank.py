@@ -6,12 +6,12 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from recency.algorithm import questions_of
 from recency.core import validate
 from recency.core.arrays import Int64Array
 from recency.core.rank_log import MOST_LEVELS
 from recency.keyed import Keyed, is_scalar, joined
 from recency.keys import canonical, distinct
+from recency.questions import questions_of
 from recency.serialization import Frame, encode_keyed, read_frames
 from recency.sketch import Sketch
 

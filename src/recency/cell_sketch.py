@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recency.algorithm import View, question
+from recency.algorithm import View
 from recency.arrival import Arrival
 from recency.cell_counts import Counts
 from recency.core import geometry, validate
@@ -15,6 +15,7 @@ from recency.core.rank_log import EXPONENTIAL, WAVE, Rule
 from recency.estimate import Estimate
 from recency.grid import ROUNDING, Grid
 from recency.log_cells import LogCells
+from recency.questions import question, question_of_many
 from recency.sample_cells import SampleCells
 from recency.sketch import Sketch
 from recency.timeunit import Duration, Time
@@ -104,7 +105,7 @@ class CellSketch(Sketch):
         confidence = np.where(counts.is_certain & (upper == 0), 1.0, answer.confidence[:, 0])
         return Estimate(value, lower, upper, confidence)
 
-    @question
+    @question_of_many
     def query_many(
         view: View, items: Any, window: Duration | None = None, now: Time | None = None
     ) -> Estimate:

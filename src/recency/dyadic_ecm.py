@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from recency.algorithm import View, question_of_a_key
+from recency.algorithm import View
 from recency.arrival import Arrival
 from recency.cell_algorithm import CellAlgorithm
 from recency.cell_counts import Counts
@@ -24,6 +24,7 @@ from recency.core.sizing import capacity_for_count
 from recency.estimate import Estimate
 from recency.grid import DyadicGrid
 from recency.name_sample import IDENTITY_BITS, NameSample, capacity_for_names
+from recency.questions import question_of_a_key
 from recency.scales import Scales
 from recency.timeunit import UNITS, Duration, Time, to_duration
 

@@ -6,7 +6,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.algorithm import State, View, question, question_of_a_key
+from recency.algorithm import State, View
 from recency.arrival import Arrival
 from recency.cell_algorithm import CellAlgorithm
 from recency.cell_sketch import (
@@ -20,6 +20,7 @@ from recency.core import geometry, validate
 from recency.core.arrays import FloatArray, Int64Array
 from recency.estimate import Estimate
 from recency.grid import ROUNDING, Grid, HashGrid
+from recency.questions import question, question_of_a_key
 from recency.timeunit import UNITS, Duration, Time, to_duration
 
 _MOST_CELLS = 1 << 20

@@ -128,15 +128,15 @@ class Keyed:
 
         A key without an answer has NaN in (−∞, ∞), or None.
         """
-        if not question.per_key:
+        if not question.is_per_key:
             try:
-                return question.of_view(self.view(), *args, **kwargs)
+                return question.answer(self.view(), *args, **kwargs)
             except NoAnswerError:  # of a single key
                 return _NO_ANSWER
         answers: list[Any] = []
         for one in self.split():
             try:
-                answers.append(question.of_view(one.view(), *args, **kwargs))
+                answers.append(question.answer(one.view(), *args, **kwargs))
             except NoAnswerError:
                 answers.append(None)
         return _together(answers)

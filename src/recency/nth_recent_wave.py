@@ -5,11 +5,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from recency.algorithm import View, question, unanswered
+from recency.algorithm import View
 from recency.core import validate
 from recency.core.arrays import floats_above, floats_below, midpoints, ticks_between
 from recency.estimate import Estimate
 from recency.nth_recent_algorithm import NthRecentAlgorithm
+from recency.questions import question, unanswered
 from recency.sketch import Sketch
 from recency.timeunit import UNITS, Duration, Time, to_duration
 

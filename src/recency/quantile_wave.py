@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from recency.algorithm import View, question, unanswered
+from recency.algorithm import View
 from recency.core import by_key, validate
 from recency.core.arrays import (
     BoolArray,
@@ -19,6 +19,7 @@ from recency.core.arrays import (
 from recency.core.sizing import capacity_for_ranks, kept_rank_error, rank_margins
 from recency.estimate import Estimate
 from recency.events import CoinLevels, Events, ValueElements
+from recency.questions import question, question_of_many, unanswered
 from recency.retention import ByTime
 from recency.sample_algorithm import SampleAlgorithm
 from recency.sketch import Sketch
@@ -153,7 +154,7 @@ class QuantileWave(Sketch):
         """The value of rank ``q`` in (now − window, now]; the median by default."""
         return _first_of_each(_quantiles(view, [q], window, now))
 
-    @question
+    @question_of_many
     def quantiles(
         view: View, qs: Any, window: Duration | None = None, now: Time | None = None
     ) -> Estimate:

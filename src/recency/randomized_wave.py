@@ -8,11 +8,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.algorithm import View, question, question_of_a_key
+from recency.algorithm import View
 from recency.core import validate
 from recency.core.sizing import capacity_for_count, kept_relative_error
 from recency.estimate import Estimate
 from recency.items import ItemElements, Items
+from recency.questions import question, question_of_a_key
 from recency.retention import ByTime
 from recency.sample_algorithm import SampleAlgorithm, matching
 from recency.sketch import Sketch

@@ -6,12 +6,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from recency.algorithm import View, question
+from recency.algorithm import View
 from recency.core import by_key, validate
 from recency.core.arrays import FloatArray, Int64Array, bounds_of_sums
 from recency.core.sizing import capacity_for_count, kept_relative_error
 from recency.estimate import Estimate
 from recency.events import MOST_SUMMAND, Events, ValueElements, WeightLevels
+from recency.questions import question
 from recency.retention import ByTime
 from recency.sample_algorithm import SampleAlgorithm
 from recency.sketch import Sketch

@@ -5,13 +5,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from recency.algorithm import View, question
+from recency.algorithm import View
 from recency.arrival import Arrival
 from recency.core import validate
 from recency.core.arrays import floats_above, floats_below
 from recency.core.rank_log import Rule, before_merging
 from recency.counter_algorithm import CounterAlgorithm
 from recency.estimate import Estimate
+from recency.questions import question
 from recency.sketch import Sketch
 from recency.timeunit import UNITS, Duration, Time, to_duration
 

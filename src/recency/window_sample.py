@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from recency.algorithm import State, View, unanswered
+from recency.algorithm import State, View
 from recency.core import by_key
 from recency.core.arrays import BoolArray, FloatArray, Int64Array, stable_order
 from recency.core.dispersion import SHARED, dispersion, sharing, wider
@@ -15,6 +15,7 @@ from recency.core.level_sample import NO_LEVEL, LevelSample, group_of
 from recency.core.sizing import sum_intervals
 from recency.estimate import Estimate
 from recency.keyed import only_key
+from recency.questions import unanswered
 
 
 @dataclass(frozen=True, eq=False)

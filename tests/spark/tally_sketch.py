@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from recency import Estimate, Sketch
-from recency.algorithm import NEVER, Admitted, Algorithm, PerKey, State, question
+from recency.algorithm import NEVER, Admitted, Algorithm, PerKey, State
 from recency.core.arrays import broadcast
 from recency.core.codec import zigzag
 from recency.keyed import only_key
+from recency.questions import question
 
 
 @dataclass(frozen=True)

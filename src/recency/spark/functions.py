@@ -18,10 +18,9 @@ import datetime
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from inspect import Parameter, Signature, signature
+from inspect import Parameter
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -39,10 +38,10 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from recency.algorithm import questions_of
 from recency.core import validate
 from recency.decay import Decay
 from recency.estimate import Estimate
+from recency.questions import Gives, Question, questions_of
 from recency.serialization import known_classes, merge_frames, read_frames
 from recency.sketch import Sketch, descriptions
 from recency.spark.build import ORDER_BITS, Job, explained, partition_id
@@ -261,18 +260,17 @@ def _merged(function: str) -> Callable[..., bytes | None]:
     return merge
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of answers: of which Python type they are, and which questions have them."""
+class Kind(NamedTuple):
+    """A kind of answers."""
 
-    gives: type
+    gives: Gives
     main: tuple[str, ...]
     """What is asked where nothing is said: the first of them that a sketch has."""
     function: str
 
 
-_ONE = Kind(Estimate, ("query",), "functions.estimate")
-_LIST = Kind(list, ("frequent_items", "heavy_hitters"), "functions.frequent")
+_ONE = Kind("estimate", ("query",), "functions.estimate")
+_LIST = Kind("items", ("frequent_items", "heavy_hitters"), "functions.frequent")
 
 
 def _asked(
@@ -331,23 +329,19 @@ class _Answers:
         names = self._kind.main if question is None else (question,)
         for prototype, keyed, places in read_frames(self._frames[row] for row in filled):  # type: ignore[misc]
             declared = questions_of(type(prototype))
-            asked = next((name for name in names if name in declared), None)
-            if asked is None:
+            asked = next((declared[name] for name in names if name in declared), None)
+            if asked is None or asked.gives != self._kind.gives:
                 meant = " or ".join(map(repr, names))
                 raise TypeError(f"{type(prototype).__name__} has no question {meant}")
-            given = keyed.ask(declared[asked], **literals)
-            self._put(np.array(filled)[places], given, asked)
+            self._put(np.array(filled)[places], keyed.ask(asked, **literals))
 
-    def _put(self, rows: Any, given: Any, question: str) -> None:
+    def _put(self, rows: Any, given: Any) -> None:
         if self._kind is _LIST:
             for row, answer in zip(rows.tolist(), given, strict=True):
-                self._lists[row] = None if answer is None else _listed(answer, question)
+                self._lists[row] = None if answer is None else _listed(answer)
             return
-        if not isinstance(given, Estimate) or np.ndim(given.value) != 1:
-            if isinstance(given, list) and not any(given):  # there was none at all
-                return
-            kind = type(given[0] if isinstance(given, list) else given).__name__
-            raise TypeError(f"{question} does not give one Estimate, got {kind}")
+        if not isinstance(given, Estimate):  # a list of None: there was no answer at all
+            return
         for field, values in zip(self._estimates, vars(given).values(), strict=True):
             field[rows] = values
         self._has_one[rows] = ~(np.isnan(given.value) & np.isinf(given.lower))
@@ -402,9 +396,7 @@ def _described(function: str) -> Callable[..., Any]:
     return describe
 
 
-def _listed(answer: Any, question: str) -> list[dict[str, Any]]:
-    if not isinstance(answer, list) or any(not isinstance(pair, tuple) for pair in answer):
-        raise TypeError(f"{question} does not list items with Estimates")
+def _listed(answer: list[tuple[Any, Estimate]]) -> list[dict[str, Any]]:
     return [
         {"item": _as_text(item), **dict(zip(_ANSWER.names, vars(each).values(), strict=True))}
         for item, each in answer
@@ -450,21 +442,22 @@ def _check_question(question: object, literals: Mapping[str, Any], kind: Kind) -
         raise TypeError(f"question must be a name, got {type(question).__name__}")
     names = kind.main if question is None else (question,)
     declared = [questions_of(cls) for cls in known_classes()]
-    asked = [signature(each[name]) for each in declared for name in names if name in each]
+    asked = [each[name] for each in declared for name in names if name in each]
     question = " or ".join(names)
     if not asked:
         raise ValueError(f"no sketch has a question {question!r}")
-    fitting = [each for each in asked if _gives(each, kind.gives)]
+    fitting = [each for each in asked if each.gives == kind.gives]
     if not fitting:
-        other = (_LIST if kind is _ONE else _ONE).function
-        raise TypeError(f"{question} has another kind of answer: {other} may be what you want")
+        other = next((each for each in (_ONE, _LIST) if each.gives == asked[0].gives), None)
+        advice = f"{other.function} may be what you want" if other else "ask sketches themselves"
+        raise TypeError(f"{question} has another kind of answer: {advice}")
     if all(_needs_function(each) for each in fitting):
         raise TypeError(
             f"{question} needs where=, a Python function, which a column cannot ask: read the "
             "sketches with recency.loads"
         )
-    if not any(_takes(each, literals) for each in fitting):
-        known = sorted(set().union(*map(_names, fitting)))
+    if not any(each.takes(literals) for each in fitting):
+        known = sorted(set().union(*(each.literals for each in fitting)))
         wrong = [name for name in literals if name not in known] or list(literals)
         got = f"not {', '.join(wrong)}" if wrong else "and got none that it needs"
         raise TypeError(f"{question} takes {', '.join(known)}, {got}")
@@ -475,34 +468,9 @@ def _check_question(question: object, literals: Mapping[str, Any], kind: Kind) -
         to_duration(window, None if validate.is_integer(window) else "us")
 
 
-def _gives(method: Signature, kind: Any) -> bool:
-    """Whether it has such an answer; not all say."""
-    given = method.return_annotation
-    given = getattr(given, "__origin__", given)
-    return given is kind or given in (Parameter.empty, Any) or isinstance(given, str)
-
-
-def _needs_function(method: Signature) -> bool:
-    where = method.parameters.get("where")
+def _needs_function(question: Question) -> bool:
+    where = question.parameters.get("where")
     return where is not None and where.default is Parameter.empty
-
-
-def _names(method: Signature) -> set[str]:
-    return {
-        name
-        for name, each in method.parameters.items()
-        if name not in ("view", "where") and each.kind != Parameter.VAR_KEYWORD
-    }
-
-
-def _takes(method: Signature, literals: Mapping[str, Any]) -> bool:
-    needed = {
-        name
-        for name in _names(method)
-        if method.parameters[name].default is Parameter.empty
-        and method.parameters[name].kind != Parameter.VAR_POSITIONAL
-    }
-    return needed <= set(literals) <= _names(method) and not _needs_function(method)
 
 
 def _check_column(column: object, role: str, function: str) -> None:
