@@ -162,7 +162,10 @@ class Algorithm(ABC):
 
     @abstractmethod
     def absorb(self, state: State, keys: Int64Array, columns: Columns) -> Any:
-        """The body with rows that the tally has counted; what the clock has left behind is gone."""
+        """The body with rows that the tally has counted; what the clock has left behind is gone.
+
+        It holds no view of the columns, whose memory will be used again.
+        """
 
     def preview(self, state: State, columns: Columns) -> Any:
         """What answers questions as the body of :meth:`absorb` does, for much less.

@@ -94,6 +94,7 @@ class Keyed:
         rows = columns[0].size
         if keys is None:
             keys = only_key(rows)
+        self._make_room(rows)
         data = self._stacked(self._extended(size))
         if rows:
             data = self._taken_in(data, self.algorithm.admit(data.tally, keys, columns))
@@ -178,6 +179,21 @@ class Keyed:
         data = self._data
         return int(data.body.nbytes) + memory_of(*data.buffer) + 48 * len(self)
 
+    def _room(self, data: _Data) -> int:
+        """How many rows are buffered at most."""
+        return int(max(self.algorithm.flush_rows, data.body.entries, data.tally.size))
+
+    def _make_room(self, size: int) -> None:
+        """Absorb buffered rows if so many more do not fit, and keep the memory of the buffer.
+
+        It is not in use from then on, and only from then on: rows that are written into it do not
+        touch any others if they are interrupted.
+        """
+        data = self._data
+        if data.buffered and data.buffered + size > self._room(data):
+            tally, body = self.state()
+            self._data = _Data(tally, body, data.buffer, 0, [], True)
+
     # --- values of _data, none of which is in place yet ---
 
     def _extended(self, size: int) -> _Data:
@@ -193,6 +209,7 @@ class Keyed:
         return data._replace(
             tally=data.tally.joined([data.tally, new.tally]),
             body=data.body.joined([data.body, new.body]),
+            buffer=data.buffer if data.buffered else (),
         )
 
     def _stacked(self, data: _Data) -> _Data:
@@ -206,7 +223,7 @@ class Keyed:
         """With more rows in the buffer, or absorbed if there are many."""
         tally, keys, columns = admitted
         size = keys.size
-        room = max(self.algorithm.flush_rows, data.body.entries, tally.size)
+        room = self._room(data)
         if data.buffered and data.buffered + size > room:
             data = self._flushed(data)
         if size >= room:
