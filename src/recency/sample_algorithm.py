@@ -209,10 +209,12 @@ class SampleAlgorithm(Algorithm):
         confidence: float,
         promise: Callable[[], float],
         flush_rows: int = 1 << 18,
+        reading: Any = None,
     ) -> None:
         self.intake, self.elements, self.retention = intake, elements, retention
         self.capacity, self.window, self.unit = capacity, window, unit
         self.confidence, self.promise = confidence, promise
+        self.reading = reading  # what questions need besides, if anything
         self.flush_rows = flush_rows  # taking elements in costs some 5 ms
         self._none = LevelSample.empty(capacity, elements.distinct, retention.columns)
 
