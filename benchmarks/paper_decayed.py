@@ -203,7 +203,7 @@ def chosen_when_asked(task):
     answers = [sketch.query(decay, trace.now).value for decay in decays]
     took = (time.perf_counter() - start) / len(decays)
     off = np.array(answers) / truths - 1
-    return (*off, sketch._sample.times.size, sketch.nbytes, rate, took)
+    return (*off, sketch._keyed.state().body.entries, sketch.nbytes, rate, took)
 
 
 def compare(pool, events):

@@ -1080,7 +1080,6 @@ def _correlated_cases():
 
 # Sketches that lose or change rows when a call of theirs is interrupted.
 LOSE_ROWS = {
-    "DecayedSample",
     "WeightBasedMergingHistogram",
 }
 

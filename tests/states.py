@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from recency.algorithm import State
+from recency.algorithm import State, View
 from recency.keyed import Keyed
 
 
@@ -30,3 +30,19 @@ def change(sketch, body=None, **tally):
 def events_of(sketch):
     """How many events drew coins."""
     return sketch._index if hasattr(sketch, "_index") else int(tally_of(sketch).index[0])
+
+
+def weighed_of(sketch, decay=None, now=None):
+    """The elements of each copy of a decayed sample under a decay."""
+    view = View(sketch._algorithm, sketch._keyed.state())
+    return sketch._algorithm.reading.weighed(view, decay, now)
+
+
+def once(sketch):
+    """The elements of a decayed sample, as they are written."""
+    return sketch._algorithm.reading.reading.once(body_of(sketch).sample)
+
+
+def least_of(sketch):
+    """The exponent of the least weight that a sketch has seen."""
+    return vars(sketch)["_least"] if "_least" in vars(sketch) else int(tally_of(sketch).least[0])

@@ -140,7 +140,7 @@ class Keyed:
                 answers.append(question.answer(one.view(), *args, **kwargs))
             except NoAnswerError:
                 answers.append(None)
-        return _together(answers)
+        return _together(answers) if question.gives == "estimate" else answers
 
     def take(self, keys: Int64Array) -> "Keyed":
         """Some of the keys, on their own."""
@@ -260,19 +260,11 @@ def only_key(size: int) -> Int64Array:
 _NO_ANSWER = Estimate(*(np.array([end]) for end in (np.nan, -np.inf, np.inf)))
 
 
-def _together(answers: Sequence[Any]) -> Any:
-    """Estimates of single keys as one of arrays; other answers as they are."""
-    estimates = [_NO_ANSWER if each is None else each for each in answers]
-    if not all(isinstance(each, Estimate) for each in estimates) or not any(
-        each is not None for each in answers
-    ):
-        return answers
-    return Estimate(
-        *(
-            np.concatenate([np.atleast_1d(getattr(each, name)) for each in estimates])
-            for name in ("value", "lower", "upper", "confidence")
-        )
-    )
+def _together(answers: Sequence[Estimate | None]) -> Estimate:
+    """Estimates of single keys as one of arrays."""
+    rows = [vars(_NO_ANSWER if each is None else each).values() for each in answers]
+    fields = zip(*rows, strict=True) if rows else [()] * 4
+    return Estimate(*(np.array([np.ravel(x)[0] for x in field]) for field in fields))
 
 
 def _grown(column: NDArray[Any], used: int, capacity: int) -> NDArray[Any]:

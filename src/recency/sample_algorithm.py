@@ -169,6 +169,10 @@ class Retention(Protocol):
         """Where elements go now."""
         ...
 
+    def kept(self, body: Samples) -> Int64Array:
+        """How many elements each sketch has."""
+        ...
+
     def times(self, sample: LevelSample) -> Int64Array:
         """The times of events."""
         ...
@@ -215,11 +219,13 @@ class SampleAlgorithm(Algorithm):
         confidence: float,
         promise: Callable[[], float],
         flush_rows: int = 1 << 18,
+        reading: Any = None,
     ) -> None:
         self.intake, self.elements, self.retention = intake, elements, retention
         self.capacity, self.window, self.unit = capacity, window, unit
         self.confidence, self.promise = confidence, promise
         self.draws_coins = intake.draws_coins
+        self.reading = reading  # what questions need besides, if anything
         self.flush_rows = flush_rows  # taking elements in costs some 5 ms
         self._none = LevelSample.empty(capacity, elements.distinct, retention.columns)
 
@@ -304,7 +310,7 @@ class SampleAlgorithm(Algorithm):
 
     def what_was_seen(self, state: State) -> list[str]:
         """As the intake says."""
-        return self.intake.what_was_seen(state.tally, state.body.kept())
+        return self.intake.what_was_seen(state.tally, self.retention.kept(state.body))
 
     # --- bytes ---
 

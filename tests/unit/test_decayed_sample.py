@@ -39,6 +39,7 @@ from recency.decay import (
     SlidingWindow,
     SuperExponential,
 )
+from states import body_of, least_of, once, weighed_of
 
 ROWS = {
     "value": [1, 2, 2, 5, 9],
@@ -158,7 +159,7 @@ def test_the_decayed_sum_is_a_sum_over_windows(seed, decay):
 
 def sampled_sum(sketch, decay, now):
     """What the sampled elements stand for, without what is known besides."""
-    (weighed,) = sketch._weighed(decay, now)
+    (weighed,) = weighed_of(sketch, decay, now)
     return weighed.shares.sum()
 
 
@@ -202,12 +203,11 @@ def test_fading_samples_are_those_of_the_definition(seed, decay):
         sketch.query()
     recorder = DecayedSample(decay=NoDecay(), capacity=10**6, seed=seed)
     recorder.update_many(0, at=times, weight=weights, id=np.arange(60))
-    recorder._settle()
     heaviest = math.floor(math.log2(weights.max()))
     plain = PlainFading(decay, 5, heaviest - 32)
-    for row in zip(*(column.tolist() for column in recorder._sample.columns), strict=True):
+    for row in zip(*(column.tolist() for column in body_of(recorder).sample.columns), strict=True):
         plain.add(*row)
-    sample, clock = sketch._sample, int(times.max())
+    sample, clock = body_of(sketch).sample, int(times.max())
     for i in range(plain.bottom, heaviest + 12):
         lasting, edge = plain.level(i, clock)
         mine = np.flatnonzero(sample.levels == i)
@@ -273,7 +273,7 @@ def test_elements_take_few_bytes():
     for decay in (None, Exponential(half_life=2000)):
         sketch, _ = many(100_000, decay=decay)
         sketch.query()
-        kept = sketch._stored().times.size
+        kept = once(sketch).times.size
         assert kept >= sketch.config.capacity
         assert sketch.nbytes <= 24 * kept
 
@@ -282,11 +282,11 @@ def test_expired_elements_are_dropped():
     sketch = DecayedSample(window=100)
     sketch.update_many(at=np.arange(10_000), id=np.arange(10_000))
     assert sketch.query() == Estimate(100.0, 100.0, 100.0)
-    assert sketch._stored().times.size == 100
+    assert once(sketch).times.size == 100
     fading = DecayedSample(decay=SlidingWindow(100))
     fading.update_many(at=np.arange(10_000), id=np.arange(10_000))
     fading.query()
-    assert fading._stored().times.size == 100
+    assert once(fading).times.size == 100
     assert fading.query(now=9_999 + 99).value == 1
     assert fading.query(now=9_999 + 100) == Estimate(0.0, 0.0, 0.0)
 
@@ -381,7 +381,7 @@ def test_a_level_that_answers_may_be_empty(copies):
     for seed in range(60):
         sketch = DecayedSample(capacity=2, decay=NoDecay(), seed=seed, copies=copies)
         sketch.update_many(np.arange(100.0), at=5)
-        if not any(copy.shares.size for copy in sketch._weighed(None, None)):
+        if not any(copy.shares.size for copy in weighed_of(sketch)):
             with pytest.raises(ValueError, match="larger capacity"):
                 sketch.median()
             refused += 1
@@ -655,13 +655,13 @@ def test_an_update_that_a_decay_refuses_moves_nothing():
         sketch = cls(decay=Custom(fn, kinds=kinds, scale=50.0))
         rows = np.arange(400_000)
         sketch.update_many(rows * 1.0, at=rows, id=rows)
-        before = sketch.query(), sketch.latest, vars(sketch)["_least"]
+        before = sketch.query(), sketch.latest, least_of(sketch)
         broken = True
         with pytest.raises(RuntimeError):
             sketch.update_many(rows * 1.0, at=rows + 10**6, weight=1e-9, id=rows)
         assert sketch.latest == before[1]
         broken = False
-        assert (sketch.query(), sketch.latest, vars(sketch)["_least"]) == before
+        assert (sketch.query(), sketch.latest, least_of(sketch)) == before
 
 
 def test_rows_that_wait_outlast_a_decay_that_raises_once():

@@ -14,6 +14,7 @@ from recency import DecayedSample
 from recency.core.range_sampling import PRIME
 from recency.core.samplers import SAMPLERS, progressions
 from recency.decay import Chordal, Exponential, NoDecay, Polynomial, SlidingWindow
+from states import body_of, once, weighed_of
 
 SIZE = 400
 
@@ -33,12 +34,12 @@ def elements(columns, seed):
     everything = DecayedSample(sampler="range", capacity=10**6, seed=seed)
     everything.update_many(**columns)
     everything.query()
-    coins, _, weights = everything._sample.columns
+    coins, _, weights = body_of(everything).sample.columns
     starts, steps = progressions(coins)
     return {
         int(coin): ([(int(u) + j * int(a)) % PRIME for j in range(int(w))], int(w), int(t))
         for coin, u, a, w, t in zip(
-            coins, starts, steps, weights, everything._sample.times, strict=True
+            coins, starts, steps, weights, body_of(everything).sample.times, strict=True
         )
     }
 
@@ -100,7 +101,7 @@ def test_a_decay_chosen_when_asked(seed, decay):
 
 
 def sampled(sketch, decay, now):
-    (weighed,) = sketch._weighed(decay, now)
+    (weighed,) = weighed_of(sketch, decay, now)
     return math.fsum(weighed.shares)
 
 
@@ -131,11 +132,12 @@ def test_a_decay_chosen_beforehand(seed, decay):
         alive = {coin: each for coin, each in expiries.items() if each > clock}
         edge = sorted(alive.values(), reverse=True)[capacity] if len(alive) > capacity else clock
         expected = {coin: each for coin, each in alive.items() if each > edge}
-        rows = sketch._sample.levels == level
+        sample = body_of(sketch).sample
+        rows = sample.levels == level
         found = dict(
             zip(
-                sketch._sample.columns[0][rows].tolist(),
-                sketch._sample.times[rows].tolist(),
+                sample.columns[0][rows].tolist(),
+                sample.times[rows].tolist(),
                 strict=True,
             )
         )
@@ -174,6 +176,6 @@ def test_the_highest_level_may_overflow(decay):
     """Two elements with an integer whose hash is 0, and room for one: nothing is any higher."""
     sketch = DecayedSample(sampler="range", capacity=1, decay=decay)
     sketch.update_many(0, at=[5, 5], weight=2**20, id=[2305539, 12886595])
-    assert (sketch._stored().levels[:1] == 42).all()
+    assert (once(sketch).levels[:1] == 42).all()
     assert sketch.query().upper >= 2**21
     assert DecayedSample.from_bytes(sketch.to_bytes()) == sketch

@@ -2,7 +2,7 @@
 
 import math
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,16 @@ from recency.core.arrays import (
     stable_order,
 )
 
+N = TypeVar("N", bound=np.generic)
+
 _HALF, _LOW = 32, 0xFFFFFFFF
 
 
-def raised(least: Int64Array, keys: Int64Array, values: Int64Array) -> Int64Array:
+def raised(least: NDArray[N], keys: Int64Array, values: NDArray[N]) -> NDArray[N]:
     """Per key, the largest of its values and of ``least``."""
     if least.size == 1 and values.size:
-        return np.array([max(int(least[0]), int(values.max()))])
+        largest: NDArray[N] = np.maximum(least, values.max())
+        return largest
     out = least.copy()
     np.maximum.at(out, keys, values)
     return out

@@ -21,6 +21,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from recency.core import by_key
 from recency.core.arrays import (
     INT64_MAX,
     BoolArray,
@@ -30,7 +31,7 @@ from recency.core.arrays import (
     ticks_between,
 )
 from recency.core.elementary import exp2, log2
-from recency.core.level_sample import Columns, LevelSample, group_of
+from recency.core.level_sample import Columns, Edges, LevelSample, group_of
 from recency.core.range_sampling import PRIME, first_hit
 from recency.core.samplers import LIMITS, RangeSampler, Sampler, UniformSampler, progressions
 
@@ -38,6 +39,7 @@ LEVELS_BELOW = 32  # the highest bit of the largest weight
 _STEPS = 16  # of a halving, in a quick test that an exact one follows
 _MOST_HALVINGS = 53 + LEVELS_BELOW + 5  # more than from the highest level to the lowest
 _LEVELS_AT_ONCE = 8
+_BLOCK = 1 << 12  # elements placed at once, at all levels
 _NEVER = 2.0**62
 
 
@@ -92,46 +94,52 @@ def _or_never(ages: Int64Array) -> FloatArray:
     return np.where(ages == INT64_MAX, np.inf, ages.astype(np.float64))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fading:
-    """Where elements go under one decay, at levels from ``bottom`` on, as of a clock.
+    """Where elements go under one decay, at levels from ``bottoms`` on, as of the clocks of keys.
 
     Columns of elements are coin (53 bits), value, weight, time.
     """
 
     decay: DecayFunction
-    bottom: int
-    clock: int
+    bottoms: Int64Array
+    clocks: Int64Array
     sampler: ClassVar[Sampler] = UniformSampler()
 
     def placed(
-        self, sample: LevelSample, key: int, columns: Columns
+        self, edges: Edges, keys: Int64Array, columns: Columns
     ) -> tuple[Int64Array, Int64Array, Columns]:
-        """Groups, expiries and columns of elements at all levels of a key that may keep them."""
+        """Groups, expiries and columns of elements at all levels of their keys that may keep them.
+
+        A single key stands for all of them.
+        """
         coins, _, weights, times = columns
         times = np.minimum(times, before_the_end(INT64_MAX))
         tops = self.sampler.levels(weights, coins)
-        levels = np.arange(self.bottom, int(tops.max(initial=self.bottom)) + 1)
-        until = self._until(sample, key, levels)
         uniform = (coins + np.uint64(1)).astype(np.float64) * 2.0**-53
         halvings = log2(weights) - log2(uniform)  # until the element leaves level 0
         enough = _enough(self.decay)
-        found = []
-        for begin in range(0, levels.size, _LEVELS_AT_ONCE):
+        bottoms = by_key.of_rows(self.bottoms, keys)
+        heights = tops - bottoms
+        none = np.empty(0, dtype=np.int64)
+        found = [(none, none, none)]
+        for begin in range(0, int(heights.max(initial=-1)) + 1, _LEVELS_AT_ONCE):
             # A quick look at all elements that were ever so high: few of them last long enough.
-            some = slice(begin, begin + _LEVELS_AT_ONCE)
-            rows = np.flatnonzero(tops >= levels[begin])
-            steps = ((halvings[rows, None] - levels[some]) * _STEPS).astype(np.int64)
+            rows = np.flatnonzero(heights >= begin)
+            levels = by_key.of_rows(bottoms, rows)[:, None] + np.arange(
+                begin, begin + _LEVELS_AT_ONCE
+            )
+            until = self._until(edges, by_key.of_rows(keys, rows), levels)
+            steps = ((halvings[rows, None] - levels) * _STEPS).astype(np.int64)
             lasts = enough[np.maximum(steps, -1) + 1]
-            row, column = np.nonzero(lasts >= ages_of(times[rows, None], until[some]))
-            found.append((rows[row], column + begin))
-        rows, places = (np.concatenate(pair) for pair in zip(*found, strict=True))
-        expiries = self._expiries(
-            times[rows], weights[rows], uniform[rows], halvings[rows], levels[places]
-        )
-        kept = np.flatnonzero((expiries > until[places]) & (levels[places] <= tops[rows]))
+            row, column = np.nonzero(lasts >= ages_of(times[rows, None], until))
+            levels, until = (np.broadcast_to(each, lasts.shape) for each in (levels, until))
+            found.append((rows[row], levels[row, column], until[row, column]))
+        rows, levels, until = (np.concatenate(column) for column in zip(*found, strict=True))
+        expiries = self._expiries(times[rows], weights[rows], uniform[rows], halvings[rows], levels)
+        kept = np.flatnonzero((expiries > until) & (levels <= tops[rows]))
         rows = rows[kept]
-        groups = group_of(key, levels[places[kept]])
+        groups = group_of(by_key.of_rows(keys, rows), levels[kept])
         return groups, expiries[kept], tuple(column[rows] for column in columns)
 
     def _expiries(
@@ -157,43 +165,40 @@ class Fading:
             ages = np.where(never, INT64_MAX, np.where(never, 0.0, lasts + 1).astype(np.int64))
         return _later(times, ages)
 
-    def _until(self, sample: LevelSample, key: int, levels: Int64Array) -> Int64Array:
-        """Per level, the last time that an element must not expire at."""
-        until = np.full(levels.size, self.clock)
-        # Edges below the bottom are still there if a heavier element has just come.
-        of_key = np.where(sample.edge_keys == key, sample.edge_levels - self.bottom, -1)
-        mine = np.flatnonzero((of_key >= 0) & (of_key < levels.size))
-        places = of_key[mine]
-        until[places] = np.maximum(until[places], sample.edges[mine])
+    def _until(self, edges: Edges, keys: Int64Array, levels: Int64Array) -> Int64Array:
+        """Per key and level, the last time that an element must not expire at."""
+        clocks = by_key.of_rows(self.clocks, keys)[:, None]
+        until: Int64Array = np.maximum(clocks, edges.of(group_of(keys[:, None], levels)))
         return until
 
     def pruned(self, sample: LevelSample) -> LevelSample:
         """Without the levels below the bottom."""
-        rows = np.flatnonzero(sample.levels >= self.bottom)
-        edges = np.flatnonzero(sample.edge_levels >= self.bottom)
+        rows = np.flatnonzero(sample.levels >= by_key.of_rows(self.bottoms, sample.keys))
+        edges = np.flatnonzero(sample.edge_levels >= by_key.of_rows(self.bottoms, sample.edge_keys))
         if rows.size == sample.times.size and edges.size == sample.edges.size:
             return sample
         return replace(
             sample.only(rows), edge_groups=sample.edge_groups[edges], edges=sample.edges[edges]
         )
 
-    def restored(self, stored: LevelSample, keys: int) -> LevelSample:
+    def restored(self, stored: LevelSample) -> LevelSample:
         """The inverse of :func:`stored_once`."""
-        blocks = []
-        for key in range(keys):
-            mine = np.flatnonzero(stored.keys == key)
-            columns = (*(column[mine] for column in stored.columns), stored.times[mine])
-            blocks.append(self.placed(stored, key, columns))
-        groups, expiries, columns = zip(*blocks, strict=True)
+        edges, columns = Edges(stored), (*stored.columns, stored.times)
+        blocks, is_one = [], self.clocks.size == 1
+        for begin in range(0, max(stored.times.size, 1), _BLOCK):
+            rows = slice(begin, begin + _BLOCK)
+            keys = np.zeros(1, dtype=np.int64) if is_one else stored.keys[rows]
+            blocks.append(self.placed(edges, keys, tuple(each[rows] for each in columns)))
+        groups, expiries, payload = zip(*blocks, strict=True)
         return replace(
             stored,
             groups=np.concatenate(groups),
             times=np.concatenate(expiries),
-            columns=tuple(np.concatenate(column) for column in zip(*columns, strict=True)),
+            columns=tuple(np.concatenate(column) for column in zip(*payload, strict=True)),
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RangeFading(Fading):
     """The same for ranges of integers, under ⌊w·g⌋ instead of w·g; the lowest level is 0.
 
@@ -204,14 +209,17 @@ class RangeFading(Fading):
     sampler: ClassVar[Sampler] = RangeSampler()
 
     def placed(
-        self, sample: LevelSample, key: int, columns: Columns
+        self, edges: Edges, keys: Int64Array, columns: Columns
     ) -> tuple[Int64Array, Int64Array, Columns]:
-        """Groups, expiries and columns of elements at all levels of a key that may keep them."""
+        """Groups, expiries and columns of elements at all levels of their keys that may keep them.
+
+        A single key stands for all of them.
+        """
         coins, _, weights, times = columns
         times = np.minimum(times, before_the_end(INT64_MAX))
         tops = self.sampler.levels(weights, coins)
         levels = np.arange(int(tops.max(initial=0)) + 1)
-        until = self._until(sample, key, levels)
+        until = self._until(edges, keys, levels)
         # Which elements have any integers left at the time that they must outlast, how many, and
         # is one of those sampled?
         gone = _or_never(self.decay.first_age_below(weights, np.ones_like(weights)))
@@ -225,9 +233,9 @@ class RangeFading(Fading):
         rows, places, first = rows[hit], places[hit], first[hit]
         last_ages = self.decay.first_age_below(weights[rows], (first + 1).astype(np.float64))
         expiries = _later(times[rows], last_ages)
-        kept = np.flatnonzero(expiries > until[places])
+        kept = np.flatnonzero(expiries > np.broadcast_to(until, ages.shape)[rows, places])
         rows = rows[kept]
-        groups = group_of(key, places[kept])
+        groups = group_of(by_key.of_rows(keys, rows), places[kept])
         return groups, expiries[kept], tuple(column[rows] for column in columns)
 
 

@@ -340,8 +340,6 @@ class _Answers:
             for row, answer in zip(rows.tolist(), given, strict=True):
                 self._lists[row] = None if answer is None else _listed(answer)
             return
-        if not isinstance(given, Estimate):  # a list of None: there was no answer at all
-            return
         for field, values in zip(self._estimates, vars(given).values(), strict=True):
             field[rows] = values
         self._has_one[rows] = ~(np.isnan(given.value) & np.isinf(given.lower))
