@@ -5,7 +5,8 @@ A page says where a table comes from in a comment above it, and optionally which
     <!-- results/paper_ecm_claims.tsv -->
     <!-- results/peers.tsv | by, bytes | question = quantiles, different users -->
 
-In names and values a semicolon stands for a comma.
+In names and values a semicolon stands for a comma. Under ``<!-- questions -->`` there is the table of
+all questions that columns of sketches can be asked, as the classes declare them.
 
 ``python tables.py`` writes the tables under such comments anew; ``tests/unit/test_tables.py`` fails
 if one is not what its file says.
@@ -17,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent
 PAGES = ROOT.parent / "docs"
 _COMMENT = re.compile(r"<!-- results/(?P<file>[\w.]+)(?P<choice>[^\n]*?) -->\n")
+_QUESTIONS = re.compile(r"<!-- questions -->\n")
 _TABLE = re.compile(r"(?:\|[^\n]*\n)*")
 
 
@@ -59,12 +61,43 @@ def rendered(file, choice):
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
+def questions():
+    """The table of questions that ``estimate`` and ``frequent`` can ask."""
+    import recency
+    from recency.questions import questions_of
+
+    lines = ["| sketch | `estimate` | `frequent` |", "| --- | --- | --- |"]
+    for name in sorted(recency.__all__):
+        declared = questions_of(getattr(recency, name)).values()
+        of_kind = {
+            gives: [
+                f"`{each.name}({', '.join(each.literals)})`"
+                for each in declared
+                if fits(each, gives)
+            ]
+            for gives in ("estimate", "items")
+        }
+        if of_kind["estimate"]:
+            lines.append(
+                f"| `{name}` | {' '.join(of_kind['estimate'])} | {' '.join(of_kind['items'])} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def fits(question, gives):
+    """Whether it gives that, and needs no Python function."""
+    return question.gives == gives and question.takes(dict.fromkeys(question.literals))
+
+
 def renewed(page):
-    """The text of a page with all its tables as the files say."""
+    """The text of a page with all its tables as the files, and the classes, say."""
     parts, end = [], 0
-    for comment in _COMMENT.finditer(page):
+    comments = [*_COMMENT.finditer(page), *_QUESTIONS.finditer(page)]
+    for comment in sorted(comments, key=lambda each: each.start()):
         table = _TABLE.match(page, comment.end())
-        parts += [page[end : comment.end()], rendered(comment["file"], comment["choice"])]
+        is_of_questions = comment.re is _QUESTIONS
+        made = questions() if is_of_questions else rendered(comment["file"], comment["choice"])
+        parts += [page[end : comment.end()], made]
         end = table.end()
     return "".join([*parts, page[end:]])
 

@@ -10,7 +10,9 @@ _spec = importlib.util.spec_from_file_location("tables", ROOT / "benchmarks" / "
 tables = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(tables)
 PAGES = {path.name: path.read_text() for path in sorted(tables.PAGES.glob("*.md"))}
-WITH_TABLES = [name for name, text in PAGES.items() if "<!-- results/" in text]
+WITH_TABLES = [
+    name for name, text in PAGES.items() if "<!-- results/" in text or "<!-- questions" in text
+]
 
 
 @pytest.mark.parametrize("page", WITH_TABLES)
@@ -42,3 +44,11 @@ def test_columns_and_rows_are_chosen():
     assert len(table) == 2 + sum(row[0] == "quantiles" for row in rows)
     with pytest.raises(ValueError, match="no rows of peers"):
         tables.rendered("peers.tsv", "| by | question = nonsense")
+
+
+def test_questions_are_those_that_classes_declare():
+    table = tables.questions()
+    assert "| `NthRecentWave` | `query(n, now)` |  |" in table
+    assert "`heavy_hitters(threshold, window, now)`" in table
+    assert "selectivity" not in table  # it needs a Python function
+    assert "query_many" not in table
