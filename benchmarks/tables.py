@@ -5,8 +5,8 @@ A page says where a table comes from in a comment above it, and optionally which
     <!-- results/paper_ecm_claims.tsv -->
     <!-- results/peers.tsv | by, bytes | question = quantiles, different users -->
 
-In names and values a semicolon stands for a comma. Under ``<!-- questions -->`` there is the table of
-all questions that columns of sketches can be asked, as the classes declare them.
+In names and values a semicolon stands for a comma. Under ``<!-- questions -->`` there is the table
+of all questions that columns of sketches can be asked, as the classes declare them.
 
 ``python tables.py`` writes the tables under such comments anew; ``tests/unit/test_tables.py`` fails
 if one is not what its file says.
