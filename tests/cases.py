@@ -1083,7 +1083,6 @@ LOSE_ROWS = {
     "NthRecentWave",
     "EcmSketch",
     "DyadicEcm",
-    "WeightBasedMergingHistogram",
 }
 
 

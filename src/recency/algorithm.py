@@ -117,6 +117,11 @@ class Algorithm(ABC):
     flush_rows: int = 1 << 16
     """How many rows are buffered before they are absorbed: a kernel call costs some 100 µs."""
 
+    may_refuse: Callable[[Any, Any, int], bool] | None = None
+    """Whether a body may have no room for the rows that a tally counts and it does not have yet,
+    and so many more: these are absorbed at once then, so that the call they come with is refused.
+    None if there is always room."""
+
     @abstractmethod
     def empty(self, size: int, merge_levels: int = 0, first_stream: int = 0) -> State:
         """The state of keys that have seen nothing.

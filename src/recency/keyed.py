@@ -79,8 +79,12 @@ class Keyed:
         data = self._data
         if len(data.rows) >= _ROWS:
             self._data = data = self._stacked(data)
-        rows = data.rows
-        rows.append(self.algorithm.check_row(data.tally, rows[-1] if rows else None, *arguments))
+        rows, algorithm = data.rows, self.algorithm
+        row = algorithm.check_row(data.tally, rows[-1] if rows else None, *arguments)
+        if algorithm.may_refuse and algorithm.may_refuse(data.tally, data.body, len(rows) + 1):
+            self._data = self._stacked(data._replace(rows=[*rows, row]))
+        else:
+            rows.append(row)
 
     def update_many(
         self, keys: Int64Array | None, arguments: Mapping[str, Any], size: int = 1
@@ -170,6 +174,9 @@ class Keyed:
         tally, keys, columns = admitted
         size = keys.size
         room = max(self.algorithm.flush_rows, data.body.entries, tally.size)
+        may_refuse = self.algorithm.may_refuse
+        if may_refuse and may_refuse(tally, data.body, 0):
+            room = size
         if data.buffered and data.buffered + size > room:
             data = self._flushed(data)
         if size >= room:

@@ -144,6 +144,11 @@ class Retention(Protocol):
         """The types of the columns of elements."""
         ...
 
+    @property
+    def may_refuse(self) -> Callable[[Any, Any, int], bool] | None:
+        """See :attr:`Algorithm.may_refuse`; :meth:`moved` and :meth:`joint` do it."""
+        ...
+
     def empty(self, size: int) -> tuple[Int64Array, Columns]:
         """How many samples each of ``size`` empty keys has, and labels of them."""
         ...
@@ -215,6 +220,7 @@ class SampleAlgorithm(Algorithm):
         self.capacity, self.window, self.unit = capacity, window, unit
         self.confidence, self.promise = confidence, promise
         self.reading = reading  # what questions need besides, if anything
+        self.may_refuse = retention.may_refuse
         self.flush_rows = flush_rows  # taking elements in costs some 5 ms
         self._none = LevelSample.empty(capacity, elements.distinct, retention.columns)
 
@@ -281,7 +287,7 @@ class SampleAlgorithm(Algorithm):
     def merge(self, state: State, into: Int64Array, size: int) -> State:
         """The sample of the union."""
         body = state.body
-        owners = np.repeat(np.arange(body.counts.size), body.counts)[body.sample.keys]
+        owners = body.owners()
         self.intake.check_merge(state.tally, into, owners, self.retention.times(body.sample))
         tally = self.intake.merge(state.tally, into, size)
         joint = self.retention.joint(tally, body, into, size)

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
 from recency.core.arrays import Int64Array, offsets, ranges
-from recency.core.level_sample import Columns, LevelSample
+from recency.core.level_sample import Columns, LevelSample, Places
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,23 @@ class Samples:
         counts = (self.counts[i : i + 1] for i in range(self.counts.size))
         labels = (tuple(each[a:b] for each in self.labels) for a, b in pairwise(bounds.tolist()))
         return [Samples(*each) for each in zip(samples, counts, labels, strict=True)]
+
+    def owners(self) -> Int64Array:
+        """The sketch of each element."""
+        return np.repeat(np.arange(self.counts.size), self.counts)[self.sample.keys]
+
+    def kept(self) -> Int64Array:
+        """How many elements each sketch has."""
+        return np.bincount(self.owners(), minlength=self.counts.size)
+
+    def sketches(self) -> Int64Array:
+        """The sketch of each sample."""
+        return np.repeat(np.arange(self.counts.size), self.counts)
+
+    @cached_property
+    def places(self) -> Places:
+        """Where elements are, for questions."""
+        return Places(self.sample)
 
     @property
     def entries(self) -> int:
