@@ -7,7 +7,7 @@ update makes new ones. Rows are buffered in between, by :class:`recency.keyed.Ke
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import (
     Any,
@@ -128,6 +128,11 @@ class Algorithm(ABC):
 
     preview_rows: int = -1
     """Up to how many buffered rows of a single key are questions answered by :meth:`preview`."""
+
+    may_refuse: Callable[[Any, Any, int], bool] | None = None
+    """Whether a body may have no room for the rows that a tally counts and it does not have yet,
+    and so many more: these are absorbed at once then, so that the call they come with is refused.
+    None if there is always room."""
 
     @abstractmethod
     def empty(self, size: int, merge_levels: int = 0, first_stream: int = 0) -> State:

@@ -177,6 +177,9 @@ class WeightLevels:
 
     bounds = (-1074, 1014)
 
+    def __init__(self, name: str = "value") -> None:
+        self._name = name
+
     def of(self, drawn: UInt64Array, values: FloatArray) -> Int64Array:
         """⌊log₂(value/U)⌋."""
         return levels_of_weights(values, drawn)
@@ -185,11 +188,11 @@ class WeightLevels:
         """Levels must be possible."""
         weights = sample.columns[0]
         if (weights <= 0).any() or (weights > MOST_SUMMAND).any():
-            return "a value out of range"
+            return f"a {self._name} out of range"
         # A coin is in [2⁻⁵³, 1]: no element is below the level of its own weight, or 54 above.
         above = sample.levels - (np.frexp(weights)[1] - 1)
         if (above < 0).any() or (above > 54).any():
-            return "a value at a level that is not its own"
+            return f"a {self._name} at a level that is not its own"
         return None
 
 

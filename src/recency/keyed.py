@@ -81,8 +81,12 @@ class Keyed:
         data = self._data
         if len(data.rows) >= _ROWS:
             self._data = data = self._stacked(data)
-        rows = data.rows
-        rows.append(self.algorithm.check_row(data.tally, rows[-1] if rows else None, *arguments))
+        rows, algorithm = data.rows, self.algorithm
+        row = algorithm.check_row(data.tally, rows[-1] if rows else None, *arguments)
+        if algorithm.may_refuse and algorithm.may_refuse(data.tally, data.body, len(rows) + 1):
+            self._data = self._stacked(data._replace(rows=[*rows, row]))
+        else:
+            rows.append(row)
 
     def update_many(
         self, keys: Int64Array | None, arguments: Mapping[str, Any], size: int = 1
@@ -223,7 +227,8 @@ class Keyed:
         """With more rows in the buffer, or absorbed if there are many."""
         tally, keys, columns = admitted
         size = keys.size
-        room = self._room(data)
+        may_refuse = self.algorithm.may_refuse
+        room = size if may_refuse and may_refuse(tally, data.body, 0) else self._room(data)
         if data.buffered and data.buffered + size > room:
             data = self._flushed(data)
         if size >= room:

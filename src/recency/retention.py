@@ -20,6 +20,8 @@ from recency.weighted_tuples import TupleElements, Weights
 class _Copies:
     """Each key has as many samples as there are copies."""
 
+    may_refuse = None
+
     def __init__(self, copies: int) -> None:
         self._copies = copies
 

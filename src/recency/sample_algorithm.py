@@ -85,7 +85,7 @@ class Intake(Protocol):
         ...
 
     def what_was_seen(self, tally: Any, kept: Int64Array) -> list[str]:
-        """See :meth:`Algorithm.what_was_seen`; ``kept`` is how many elements each key has."""
+        """See :meth:`Algorithm.what_was_seen`; ``kept`` is what the retention says of each key."""
         ...
 
 
@@ -150,6 +150,11 @@ class Retention(Protocol):
         """The types of the columns of elements."""
         ...
 
+    @property
+    def may_refuse(self) -> Callable[[Any, Any, int], bool] | None:
+        """See :attr:`Algorithm.may_refuse`; :meth:`moved` and :meth:`joint` do it."""
+        ...
+
     def empty(self, size: int) -> tuple[Int64Array, Columns]:
         """How many samples each of ``size`` empty keys has, and labels of them."""
         ...
@@ -170,7 +175,7 @@ class Retention(Protocol):
         ...
 
     def kept(self, body: Samples) -> Int64Array:
-        """How many elements each sketch has."""
+        """How many elements, or buckets of them, each sketch has."""
         ...
 
     def times(self, sample: LevelSample) -> Int64Array:
@@ -226,6 +231,7 @@ class SampleAlgorithm(Algorithm):
         self.confidence, self.promise = confidence, promise
         self.draws_coins = intake.draws_coins
         self.reading = reading  # what questions need besides, if anything
+        self.may_refuse = retention.may_refuse
         self.flush_rows = flush_rows  # taking elements in costs some 5 ms
         self._none = LevelSample.empty(capacity, elements.distinct, retention.columns)
 

@@ -16,19 +16,17 @@ from recency.core.arrays import (
     INT64_MAX,
     BoolArray,
     FloatArray,
-    Int64Array,
     rounded_once,
     sum_with_bounds,
 )
-from recency.core.dispersion import SHARED, dispersion, sharing, wider
 from recency.core.fading import DecayFunction, ages_of, before_the_end
-from recency.core.level_sample import NO_LEVEL, LevelSample, Places, group_of
-from recency.core.samplers import SAMPLERS, Sampler
+from recency.core.level_sample import NO_LEVEL, LevelSample
+from recency.core.samplers import Sampler
 from recency.core.sizing import sum_interval
 from recency.errors import NoAnswerError
 from recency.estimate import Estimate
 
-_MOST_ELEMENTS = 2.0**63  # no element stands for more others
+MOST_ELEMENTS = 2.0**63  # no element stands for more others
 _ROUNDING = 2.0**-51  # of a sum, a quotient and this, and twice that
 
 TOO_SMALL = "none of the elements was sampled: it needs a larger capacity"
@@ -80,9 +78,9 @@ class Weighed:
             return replace(
                 self,
                 decayed=self.decayed / self.weights,
-                shares=np.minimum(self.shares / self.weights, _MOST_ELEMENTS),
-                units=np.minimum(self.units / self.weights, _MOST_ELEMENTS),
-                most=min(float(np.divide(self.most, least_weight)), _MOST_ELEMENTS)
+                shares=np.minimum(self.shares / self.weights, MOST_ELEMENTS),
+                units=np.minimum(self.units / self.weights, MOST_ELEMENTS),
+                most=min(float(np.divide(self.most, least_weight)), MOST_ELEMENTS)
                 if self.most
                 else 0.0,
             )
@@ -305,73 +303,6 @@ def by_expiry(
     most = 0.0 if is_over else float(sampler.scales(np.array([level]))[0])
     why = TOO_SMALL if blind.size else FADED
     return Weighed(values, weights, decayed, shares, units, most, why).of(decayed > 0)
-
-
-def by_value(
-    places: Places,
-    most: int,
-    order: int,
-    newest: Int64Array,
-    decay: DecayFunction,
-    now: int,
-    confidence: float,
-) -> Weighed:
-    """Elements of buckets that are kept by value, those later in order than one.
-
-    Keys are buckets, in which the latest time there may be is ``newest``; each answers from its own
-    level (Cormode, Tirthapura & Xu 2009, *Correlated Aggregates*, Fig. 4), from at most ``most``
-    elements. Many buckets must not err in one direction: each is unbiased. Elements that are not of
-    the sample are left out.
-    """
-    sample, keys = places.sample, places.keys
-    if (sample.edges > order).any():
-        levels = places.levels_of_at_most(most, order)
-    else:  # nothing was forgotten
-        levels = np.full(newest.size, NO_LEVEL)
-    scales = SAMPLERS["uniform"].scales(levels)
-    lowest = group_of(np.arange(levels.size), levels)
-    rows = np.flatnonzero((sample.times > order) & (sample.groups >= lowest[keys]))
-    weights, times = (column[rows] for column in sample.columns)
-    at = np.array([now], dtype=np.int64)
-    g = decay.at(ages_of(times, at))
-    scale = scales[keys[rows]]
-    is_random = weights < scale
-    small = rows[is_random]
-    wide = _shared_coins(sample, order, levels, small, times[is_random], confidence)
-    shares = g * np.maximum(weights, scale)
-    units = g * np.where(is_random, (wide * scales)[keys[rows]], 0.0)
-    largest = float(np.max(decay.at(ages_of(newest, at)) * wide * scales, initial=0.0))
-    values = sample.times[rows].view(np.float64)
-    weighed = Weighed(values, weights, g * weights, shares, units, largest)
-    return weighed if g.all() else weighed.of(g > 0)
-
-
-def _shared_coins(
-    sample: LevelSample,
-    order: int,
-    levels: Int64Array,
-    rows: NDArray[np.intp],
-    times: Int64Array,
-    confidence: float,
-) -> FloatArray:
-    """By how much sampled sums vary more than those of independent coins, for each key.
-
-    Refuses samples that independent coins do not lead to.
-    """
-    keys, size = sample.keys[rows], levels.size
-    weights = sample.columns[0][rows].view(np.int64)
-    classes = sample.times[rows], weights, times
-    told = dispersion(keys, sample.levels[rows] - levels[keys], classes, size)
-    wide = wider(*told, confidence)
-    sampled = np.bincount(keys, minlength=size)
-    overflowed = np.zeros(size, dtype=np.bool_)
-    below = sample.edge_levels == levels[sample.edge_keys] - 1
-    overflowed[sample.edge_keys[below & (sample.edges > order)]] = True
-    shared = np.flatnonzero(overflowed & sharing(sampled, wide, sample.capacity))
-    if shared.size:
-        key = int(shared[0])
-        raise NoAnswerError(SHARED.format(sample.capacity, levels[key] - 1, sampled[key]))
-    return wide
 
 
 def reaching(

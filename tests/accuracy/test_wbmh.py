@@ -11,6 +11,7 @@ import pytest
 
 from accuracy.statistics import assert_rare
 from recency import WeightBasedMergingHistogram, merge_all
+from recency.core.merging import regions_of
 from recency.decay import Custom, NoDecay, Polynomial
 
 ERROR, DOUBT = 0.2, 0.1
@@ -127,7 +128,8 @@ def test_many_buckets_do_not_err_in_one_direction(decay, oldest, settings, load)
     failures = Counter()
     sketch = WeightBasedMergingHistogram(decay, confidence=1 - DOUBT, **settings)
     sketch.update_many(0, at=[0, oldest])
-    last = sketch._regions.buckets(sketch._regions.grid(0, oldest), oldest)[1]
+    regions = regions_of(decay, sketch.config.spread)
+    last = regions.buckets(regions.grid(0, oldest), oldest)[1]
     times = np.repeat(np.minimum(last, oldest), int(load * sketch.config.capacity))
     weights = 1 / decay(oldest - times)
     truth = times.size

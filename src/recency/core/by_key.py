@@ -115,6 +115,24 @@ def added(a: Int64Array, b: Int64Array) -> tuple[Int64Array, BoolArray]:
     return np.where(over, INT64_MAX, a + np.where(over, 0, b)), over
 
 
+def last_not_above(
+    steps: Int64Array, counts: Int64Array, keys: Int64Array, values: Int64Array
+) -> Int64Array:
+    """For each value, the last step of its key that is not above it; the first one never is.
+
+    Key i has ``counts[i]`` ascending steps, after those of the keys before it.
+    """
+    if counts.size == 1:
+        return np.searchsorted(steps, values, side="right") - 1
+    high = np.cumsum(counts)[keys] - 1
+    low = high - counts[keys] + 1
+    while (low < high).any():
+        middle = (low + high + 1) >> 1
+        is_above = steps[middle] > values
+        low, high = np.where(is_above, low, middle), np.where(is_above, middle - 1, high)
+    return low
+
+
 def firsts(keys: Int64Array, size: int) -> Int64Array:
     """The first row of each of ``size`` keys; rows.size for a key that has none."""
     out = np.full(size, keys.size)

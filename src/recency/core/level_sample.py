@@ -346,28 +346,41 @@ class LevelSample:
 class Places:
     """Where the elements of a sample are, worked out once for many questions."""
 
-    def __init__(self, sample: LevelSample, keys: int) -> None:
-        self.sample, self.keys, self._size = sample, sample.keys, keys
-        levels = sample.levels
-        self._lowest = int(levels.min(initial=0))
-        self._width = int(levels.max(initial=0)) - self._lowest + 1
-        self._places = self.keys * self._width + (levels - self._lowest)
+    def __init__(self, sample: LevelSample) -> None:
+        self.keys, self._sample = sample.keys, sample
+        self._groups, self._places = _numbered(sample.groups)
 
-    def levels_of_at_most(self, count: int, since: int) -> Int64Array:
-        """ℓ per key, with so many elements later than ``since`` at levels from ℓ on, at the most.
+    def levels_of_at_most(self, count: int, since: int, size: int) -> Int64Array:
+        """ℓ per key, with at most ``count`` elements later than ``since`` at levels from ℓ on.
 
         Whether an element is one of them does not depend on its own coin, given that it is: with a
         lower one ℓ would be the same. So what the sample says is unbiased, which it is not if the
         lowest level that has forgotten nothing is taken (Ting 2017, *Adaptive Threshold Sampling*:
         such thresholds are substitutable).
         """
-        later = self._places[self.sample.times > since]
-        shape = self._size, self._width
-        table = np.bincount(later, minlength=self._size * self._width).reshape(shape)
-        from_level_on = np.cumsum(table[:, ::-1], axis=1)[:, ::-1]
-        too_many = (from_level_on > count).sum(axis=1)
-        enough = np.where(too_many > 0, self._lowest + too_many, NO_LEVEL)
-        return np.maximum(self.sample.query_levels(np.full(self._size, since)), enough)
+        later = self._places[self._sample.times > since]
+        below = offsets(np.bincount(later, minlength=self._groups.size))
+        keys = self._groups >> _LEVEL_BITS
+        ends = below[np.searchsorted(keys, keys, side="right")]
+        too_many = np.flatnonzero(ends - below[:-1] > count)
+        levels = self._sample.query_levels(np.full(size, since))
+        np.maximum.at(levels, keys[too_many], _level_of(self._groups[too_many]) + 1)
+        return levels
+
+
+def _numbered(groups: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """The different groups, ascending, and which of them each is."""
+    if not groups.size:
+        return groups, groups
+    numbers = _Numbers(groups)
+    if not numbers.fit:
+        different, which = np.unique(groups, return_inverse=True)
+        return different, which
+    slots = numbers.of(groups)
+    used = np.flatnonzero(np.bincount(slots))
+    table = np.empty(numbers.size, dtype=np.int64)
+    table[used] = np.arange(used.size)
+    return numbers.groups(used), table[slots]
 
 
 def _rows_of(keys: Int64Array, owners: Int64Array) -> tuple[Int64Array, Int64Array]:

@@ -19,7 +19,15 @@ from typing import Protocol
 
 import numpy as np
 
-from recency.core.arrays import INT64_MAX, INT64_MIN, FloatArray, Int64Array, ticks_between
+from recency.core.arrays import (
+    INT64_MAX,
+    INT64_MIN,
+    FloatArray,
+    Int64Array,
+    run_starts,
+    stable_order,
+    ticks_between,
+)
 
 _FAR = 1 << 60  # ages from here on are one region
 _LITTLE = 1e-290  # so are those at which a decay has fallen this far: floats end soon
@@ -138,6 +146,23 @@ class Regions:
                 return first
             more = self.buckets(last[gaps] + 1, clock)
             first, last = np.append(first, more[0]), np.append(last, more[1])
+
+    def covering(
+        self, keys: Int64Array, times: Int64Array, clocks: Int64Array
+    ) -> tuple[Int64Array, Int64Array]:
+        """First ticks of buckets that the times are in, and how many each key has of them.
+
+        Each key has a clock. Its buckets come in order, after those of the keys before it; of a
+        single key these are all from its oldest time on, which is faster.
+        """
+        if clocks.size == 1:
+            firsts = self.grid(int(times.min()), int(clocks[0])) if times.size else times
+            return firsts, np.array([firsts.size])
+        firsts, _ = self.buckets(times, clocks[keys])
+        order = np.argsort(firsts, kind="stable")
+        order = order[stable_order(keys[order])]
+        different = order[run_starts(keys[order], firsts[order])]
+        return firsts[different], np.bincount(keys[different], minlength=clocks.size)
 
 
 def _to_go(times: Int64Array, blocks: Int64Array) -> Int64Array:

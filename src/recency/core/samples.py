@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
 from recency.core.arrays import Int64Array, offsets, ranges
-from recency.core.level_sample import Columns, LevelSample
+from recency.core.level_sample import Columns, LevelSample, Places
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +54,20 @@ class Samples:
 
     def owners(self) -> Int64Array:
         """The sketch of each element."""
-        return np.repeat(np.arange(self.counts.size), self.counts)[self.sample.keys]
+        return self.sketches()[self.sample.keys]
 
     def kept(self) -> Int64Array:
         """How many elements each sketch has."""
         return np.bincount(self.owners(), minlength=self.counts.size)
+
+    def sketches(self) -> Int64Array:
+        """The sketch of each sample."""
+        return np.repeat(np.arange(self.counts.size), self.counts)
+
+    @cached_property
+    def places(self) -> Places:
+        """Where elements are, for questions."""
+        return Places(self.sample)
 
     @property
     def entries(self) -> int:
