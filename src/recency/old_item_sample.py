@@ -1,14 +1,12 @@
 """What :mod:`recency.name_sample` still needs of the old classes; goes with it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from recency.core import validate
 from recency.core.arrays import BoolArray, Int64Array, UInt64Array
-from recency.core.hashing import check_one, hash_items, is_one
+from recency.core.hashing import hash_items
 from recency.core.level_sample import Columns, levels_of_items, surely_repeated
 from recency.core.sample_states import (
     ColumnCodec,
@@ -20,8 +18,6 @@ from recency.core.sample_states import (
 from recency.items import as_list
 from recency.randomized_wave import RandomizedWaveConfig
 from recency.sample_sketch import SampleSketch
-from recency.timeunit import to_tick, to_ticks
-from recency.windowed import Time
 
 
 class OldItemSample(SampleSketch):
@@ -47,41 +43,6 @@ class OldItemSample(SampleSketch):
     def _codecs(self) -> Sequence[ColumnCodec]:
         return [IdentityCodec(), ItemCodec()] if self.config.keep_items else [IdentityCodec()]
 
-    # --- update ---
-
-    def update(self, item: Any, *, at: Time) -> None:
-        """See ``item`` (int, str or bytes) at a time; any order, repeats welcome."""
-        check_one(item, "item")
-        if isinstance(item, np.generic):
-            item = item.item()
-        tick = to_tick(at, self.config.unit)
-        self._add_row((item, tick), tick)
-
-    def update_many(self, item: Any, *, at: Any) -> None:
-        """:meth:`update` for arrays, lists or columns; a scalar goes with all of the other."""
-        hashes, ticks = self._checked(item, at)
-        size = validate.common_length(
-            {"item": hashes.reshape(()) if is_one(item) else hashes, "at": ticks}
-        )
-        if not size:
-            return
-        self._buffer_rows()
-        self._buffer(hashes, item, ticks, size)
-
-    def _checked(self, item: Any, at: Any) -> tuple[UInt64Array, Int64Array]:
-        return hash_items(item, self.config.seed), to_ticks(at, self.config.unit)
-
-    def _rows_for_column(
-        self, numbers: Int64Array, arguments: Mapping[str, Any], extra: Sequence[Int64Array]
-    ) -> tuple[Int64Array, list[NDArray[Any]], BoolArray | None]:
-        hashes, ticks = self._checked(**arguments)
-        columns: list[NDArray[Any]] = [np.broadcast_to(hashes.view(np.int64), numbers.size)]
-        if self.config.keep_items:
-            items = np.empty(numbers.size, dtype=object)
-            items[:] = as_list(arguments["item"], numbers.size)
-            columns.append(items)
-        return np.broadcast_to(ticks, numbers.size), columns, None
-
     def _buffer(
         self, hashes: Any, items: Any, ticks: Int64Array, size: int, *more: Int64Array
     ) -> None:
@@ -96,11 +57,7 @@ class OldItemSample(SampleSketch):
             self._items = []
 
     def _buffer_rows(self) -> None:
-        if self._rows:
-            items, ticks = zip(*self._rows, strict=True)
-            self._rows = []
-            hashes = hash_items(list(items), self.config.seed)
-            self._buffer(hashes, list(items), np.array(ticks), len(items))
+        """Rows come in blocks only."""
 
     def _flush(self) -> None:
         super()._flush()

@@ -1,22 +1,18 @@
 """What sketches on a level sample have in common: a buffer, a clock, exact merging, bytes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.column import Column
-from recency.core.arrays import BoolArray, Int64Array, UInt64Array, offsets
+from recency.core.arrays import Int64Array, UInt64Array, offsets
 from recency.core.codec import RecordReader, RecordWriter, corrupt
 from recency.core.hashing import hash_items, is_one
 from recency.core.level_sample import Columns, LevelSample, group_of, take
 from recency.core.sample_states import ColumnCodec, SampleStates, read_states, write_states
-from recency.core.sizing import count_interval
-from recency.estimate import Estimate
 from recency.pending import Pending
-from recency.sample_column import SampleColumn
 from recency.windowed import WindowedSketch
 
 _ROWS = 4096  # single updates that wait as they came
@@ -108,30 +104,6 @@ class SampleSketch(WindowedSketch):
     def _check(cls, prototype: Self, states: SampleStates) -> str | None:
         """What is wrong with states that were read, if anything."""
         return None
-
-    def _column(self, merge_levels: int = 0, stream: int = 0) -> Column:
-        """Many of them in one sample."""
-        return SampleColumn(self, stream)
-
-    def _rows_for_column(
-        self, numbers: Int64Array, arguments: Mapping[str, Any], extra: Sequence[Int64Array]
-    ) -> tuple[Int64Array, list[NDArray[Any]], BoolArray | None]:
-        """Checked arguments of ``update_many`` for the sketches with these numbers.
-
-        Times, what :meth:`_levels` takes besides them, and which rows count (None: all). Moves
-        ``extra``, the further numbers of those sketches, on.
-        """
-        raise NotImplementedError
-
-    def _extra_of_column(self, first: int, size: int) -> list[Int64Array]:
-        """The further numbers of ``size`` empty sketches, of streams from ``first`` on."""
-        return []
-
-    def _finished_extra(
-        self, extra: Sequence[Int64Array], drew_coins: BoolArray
-    ) -> Sequence[Int64Array]:
-        """The further numbers as :meth:`_finish` leaves them."""
-        return extra
 
     # --- update ---
 
@@ -245,27 +217,6 @@ class SampleSketch(WindowedSketch):
         )
         self._sample = self._pruned(sample)
 
-    # --- questions ---
-
-    def _window_sample(self, since: int) -> tuple[int, NDArray[np.intp], NDArray[np.bool_]]:
-        """ℓ, the elements of the window that are present, and which of them are of the sample."""
-        level, in_sample = self._level_of_window(since)
-        present = np.flatnonzero(self._sample.times > since)
-        return level, present, in_sample[present]
-
-    def _level_of_window(self, since: int) -> tuple[int, NDArray[np.bool_]]:
-        """ℓ, and which elements, of whatever time, are at a level from ℓ on."""
-        self._settle()
-        level = int(self._sample.query_levels(np.array([since]))[0])
-        return level, self._sample.groups >= group_of(0, np.array(level))
-
-    def _scaled(self, n: int, level: int, certain: float = 0.0) -> Estimate:
-        """``certain``, and what n sampled elements that stand for 2ˡ each stand for."""
-        scale = 2.0**level
-        bounds = count_interval(n, self.config.confidence)
-        value, lower, upper = (certain + count * scale for count in (n, *bounds))
-        return Estimate(value, lower, upper, self.config.confidence)
-
     # --- merge ---
 
     def copy(self) -> Self:
@@ -355,11 +306,3 @@ class SampleSketch(WindowedSketch):
             sketch._restore(sample)
             sketches.append(sketch)
         return sketches
-
-
-def at_least(estimate: Estimate, seen: float) -> Estimate:
-    """The estimate, where ``seen`` of it was seen and is certain."""
-    value, lower, upper = (
-        max(bound, seen) for bound in (estimate.value, estimate.lower, estimate.upper)
-    )
-    return Estimate(value, lower, upper, estimate.confidence)
