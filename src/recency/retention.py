@@ -9,7 +9,7 @@ import numpy as np
 from recency.core import by_key
 from recency.core.arrays import INT64_MAX, Int64Array, cutoffs
 from recency.core.codec import RecordReader, RecordWriter
-from recency.core.fading import DecayFunction, Fading, before_the_end, stored_once
+from recency.core.fading import DecayFunction, Fading, Until, before_the_end, stored_once
 from recency.core.level_sample import Columns, Edges, LevelSample, group_of
 from recency.core.sample_states import ColumnCodec, SampleStates, read_states, write_states
 from recency.core.samples import Samples
@@ -103,6 +103,10 @@ class TimePlacing:
 
     cutoff: Int64Array
     elements: Elements
+
+    def edges(self, sample: LevelSample) -> Edges:
+        """The edges of levels."""
+        return Edges(sample)
 
     def place(self, edges: Edges, keys: Int64Array, rows: Columns) -> Placed:
         """Those later than the edge of their level."""
@@ -208,7 +212,11 @@ class ExpiryPlacing:
         """The clock."""
         return self.fading.clocks
 
-    def place(self, edges: Edges, keys: Int64Array, rows: Columns) -> Placed:
+    def edges(self, sample: LevelSample) -> Until:
+        """The edges of all levels from the bottom on."""
+        return Until(self.fading, sample)
+
+    def place(self, edges: Until, keys: Int64Array, rows: Columns) -> Placed:
         """Those that expire later than the edge of a level."""
         return self.fading.placed(edges, keys, (*self.elements.payload(rows), rows[1]))
 

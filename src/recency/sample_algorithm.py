@@ -18,7 +18,7 @@ import numpy as np
 from recency.algorithm import Admitted, Algorithm, Columns, PerKey, State
 from recency.core.arrays import BoolArray, FloatArray, Int64Array
 from recency.core.codec import RecordReader, RecordWriter, corrupt
-from recency.core.level_sample import Edges, LevelSample
+from recency.core.level_sample import LevelSample
 from recency.core.sample_states import ColumnCodec, SampleStates
 from recency.core.samples import Samples
 
@@ -127,10 +127,14 @@ class Placing(Protocol):
         """For each sample, the last time (or what takes its place) that no question reaches."""
         ...
 
-    def place(self, edges: Edges, keys: Int64Array, rows: Columns) -> Placed:
+    def edges(self, sample: LevelSample) -> Any:
+        """What :meth:`place` has to know of a sample."""
+        ...
+
+    def place(self, edges: Any, keys: Int64Array, rows: Columns) -> Placed:
         """What rows bring to the samples of their keys, without most of what these would not keep.
 
-        ``edges`` are those of the samples; a single key stands for all rows.
+        A single key stands for all rows.
         """
         ...
 
@@ -264,7 +268,7 @@ class SampleAlgorithm(Algorithm):
         tally = state.tally
         body = self.retention.moved(tally, state.body, keys, columns)
         placing = self.retention.placing(tally, body)
-        sample, edges, is_one = body.sample, Edges(body.sample), tally.size == 1
+        sample, edges, is_one = body.sample, placing.edges(body.sample), tally.size == 1
         # With less than its samples hold together no edge would rise.
         least = max(_ABSORB, min(body.counts.size * self.capacity, _MOST_SURVIVORS))
         survivors: list[Placed] = []
@@ -281,7 +285,7 @@ class SampleAlgorithm(Algorithm):
                 waiting += placed[1].size
             if waiting >= max(least, sample.times.size // 2):
                 sample = self._absorbed(sample, survivors, placing)
-                edges, survivors, waiting = Edges(sample), [], 0
+                edges, survivors, waiting = placing.edges(sample), [], 0
             end = begin
         return replace(body, sample=self._absorbed(sample, survivors, placing))
 

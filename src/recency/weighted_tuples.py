@@ -191,20 +191,21 @@ class Tuples:
             keys, columns = keys[index], tuple(column[index] for column in columns)
         if not keys.size:
             return Admitted(WeightTally(latest, tally.least, tally.largest), keys, columns)
-        weights, none = columns[3], np.zeros(tally.size)
-        heaviest = by_key.raised(none, keys, weights)
-        lightest = -by_key.raised(none - np.inf, keys, -weights)
+        weights = columns[3]
+        lightest = by_key.lowered(np.full(tally.size, np.inf), keys, weights)
+        heaviest = by_key.raised(np.zeros(tally.size), keys, weights)
         came = heaviest > 0
-        found = exponents(np.where(came, lightest, 1.0)), exponents(np.where(came, heaviest, 1.0))
-        least, largest = (np.where(came, each, 0) for each in found)
-        least, largest = _least(tally.least, least), np.maximum(tally.largest, largest)
-        return Admitted(WeightTally(latest, least, largest), keys, columns)
+        least, largest = np.where(came, exponents(np.stack([lightest, heaviest])), 0)
+        counted = WeightTally(
+            latest, _least(tally.least, least), np.maximum(tally.largest, largest)
+        )
+        return Admitted(counted, keys, columns)
 
     def merge(self, tally: WeightTally, into: Int64Array, size: int) -> WeightTally:
         """Of all."""
         merged = WeightTally.empty(size)
-        least = np.full(size, INT64_MAX)
-        np.minimum.at(least, into, np.where(tally.least > 0, tally.least, INT64_MAX))
+        known = np.where(tally.least > 0, tally.least, INT64_MAX)
+        least = by_key.lowered(np.full(size, INT64_MAX), into, known)
         return WeightTally(
             by_key.raised(merged.latest, into, tally.latest),
             np.where(least < INT64_MAX, least, 0),

@@ -33,6 +33,16 @@ def raised(least: NDArray[N], keys: Int64Array, values: NDArray[N]) -> NDArray[N
     return out
 
 
+def lowered(most: NDArray[N], keys: Int64Array, values: NDArray[N]) -> NDArray[N]:
+    """Per key, the smallest of its values and of ``most``."""
+    if most.size == 1 and values.size:
+        smallest: NDArray[N] = np.minimum(most, values.min())
+        return smallest
+    out = most.copy()
+    np.minimum.at(out, keys, values)
+    return out
+
+
 def of_rows(values: NDArray[Any], keys: Int64Array) -> NDArray[Any]:
     """For each row the value of its key; of a single key just one, which is broadcast."""
     return values if values.size == 1 else values[keys]

@@ -40,6 +40,8 @@ _STEPS = 16  # of a halving, in a quick test that an exact one follows
 _MOST_HALVINGS = 53 + LEVELS_BELOW + 5  # more than from the highest level to the lowest
 _LEVELS_AT_ONCE = 8
 _BLOCK = 1 << 12  # elements placed at once, at all levels
+_TABLE = 1 << 23  # entries, at most
+_ODD_1, _ODD_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 _NEVER = 2.0**62
 
 
@@ -107,7 +109,7 @@ class Fading:
     sampler: ClassVar[Sampler] = UniformSampler()
 
     def placed(
-        self, edges: Edges, keys: Int64Array, columns: Columns
+        self, until: "Until", keys: Int64Array, columns: Columns
     ) -> tuple[Int64Array, Int64Array, Columns]:
         """Groups, expiries and columns of elements at all levels of their keys that may keep them.
 
@@ -126,18 +128,17 @@ class Fading:
         for begin in range(0, int(heights.max(initial=-1)) + 1, _LEVELS_AT_ONCE):
             # A quick look at all elements that were ever so high: few of them last long enough.
             rows = np.flatnonzero(heights >= begin)
-            levels = by_key.of_rows(bottoms, rows)[:, None] + np.arange(
-                begin, begin + _LEVELS_AT_ONCE
-            )
-            until = self._until(edges, by_key.of_rows(keys, rows), levels)
+            end = begin + _LEVELS_AT_ONCE
+            levels = by_key.of_rows(bottoms, rows)[:, None] + np.arange(begin, end)
+            least = until.of(by_key.of_rows(keys, rows), begin, end)
             steps = ((halvings[rows, None] - levels) * _STEPS).astype(np.int64)
             lasts = enough[np.maximum(steps, -1) + 1]
-            row, column = np.nonzero(lasts >= ages_of(times[rows, None], until))
-            levels, until = (np.broadcast_to(each, lasts.shape) for each in (levels, until))
-            found.append((rows[row], levels[row, column], until[row, column]))
-        rows, levels, until = (np.concatenate(column) for column in zip(*found, strict=True))
+            row, column = np.nonzero(lasts >= ages_of(times[rows, None], least))
+            levels, least = (np.broadcast_to(each, lasts.shape) for each in (levels, least))
+            found.append((rows[row], levels[row, column], least[row, column]))
+        rows, levels, least = (np.concatenate(column) for column in zip(*found, strict=True))
         expiries = self._expiries(times[rows], weights[rows], uniform[rows], halvings[rows], levels)
-        kept = np.flatnonzero((expiries > until) & (levels <= tops[rows]))
+        kept = np.flatnonzero((expiries > least) & (levels <= tops[rows]))
         rows = rows[kept]
         groups = group_of(by_key.of_rows(keys, rows), levels[kept])
         return groups, expiries[kept], tuple(column[rows] for column in columns)
@@ -165,12 +166,6 @@ class Fading:
             ages = np.where(never, INT64_MAX, np.where(never, 0.0, lasts + 1).astype(np.int64))
         return _later(times, ages)
 
-    def _until(self, edges: Edges, keys: Int64Array, levels: Int64Array) -> Int64Array:
-        """Per key and level, the last time that an element must not expire at."""
-        clocks = by_key.of_rows(self.clocks, keys)[:, None]
-        until: Int64Array = np.maximum(clocks, edges.of(group_of(keys[:, None], levels)))
-        return until
-
     def pruned(self, sample: LevelSample) -> LevelSample:
         """Without the levels below the bottom."""
         rows = np.flatnonzero(sample.levels >= by_key.of_rows(self.bottoms, sample.keys))
@@ -183,12 +178,12 @@ class Fading:
 
     def restored(self, stored: LevelSample) -> LevelSample:
         """The inverse of :func:`stored_once`."""
-        edges, columns = Edges(stored), (*stored.columns, stored.times)
+        until, columns = Until(self, stored), (*stored.columns, stored.times)
         blocks, is_one = [], self.clocks.size == 1
         for begin in range(0, max(stored.times.size, 1), _BLOCK):
             rows = slice(begin, begin + _BLOCK)
             keys = np.zeros(1, dtype=np.int64) if is_one else stored.keys[rows]
-            blocks.append(self.placed(edges, keys, tuple(each[rows] for each in columns)))
+            blocks.append(self.placed(until, keys, tuple(each[rows] for each in columns)))
         groups, expiries, payload = zip(*blocks, strict=True)
         return replace(
             stored,
@@ -209,7 +204,7 @@ class RangeFading(Fading):
     sampler: ClassVar[Sampler] = RangeSampler()
 
     def placed(
-        self, edges: Edges, keys: Int64Array, columns: Columns
+        self, until: "Until", keys: Int64Array, columns: Columns
     ) -> tuple[Int64Array, Int64Array, Columns]:
         """Groups, expiries and columns of elements at all levels of their keys that may keep them.
 
@@ -219,12 +214,12 @@ class RangeFading(Fading):
         times = np.minimum(times, before_the_end(INT64_MAX))
         tops = self.sampler.levels(weights, coins)
         levels = np.arange(int(tops.max(initial=0)) + 1)
-        until = self._until(edges, keys, levels)
+        least = until.of(keys, 0, levels.size)
         # Which elements have any integers left at the time that they must outlast, how many, and
         # is one of those sampled?
         gone = _or_never(self.decay.first_age_below(weights, np.ones_like(weights)))
         # Ages that are as good as never count alike, or what is kept would depend on the clock.
-        ages = np.minimum(ages_of(times[:, None], until), _NEVER)
+        ages = np.minimum(ages_of(times[:, None], least), _NEVER)
         rows, places = np.nonzero((tops[:, None] >= levels) & (ages < gone[:, None]))
         left = self.sampler.decayed(weights[rows], self.decay.at(ages[rows, places]))
         starts, steps = (column[rows] for column in progressions(coins))
@@ -233,24 +228,60 @@ class RangeFading(Fading):
         rows, places, first = rows[hit], places[hit], first[hit]
         last_ages = self.decay.first_age_below(weights[rows], (first + 1).astype(np.float64))
         expiries = _later(times[rows], last_ages)
-        kept = np.flatnonzero(expiries > np.broadcast_to(until, ages.shape)[rows, places])
+        kept = np.flatnonzero(expiries > np.broadcast_to(least, ages.shape)[rows, places])
         rows = rows[kept]
         groups = group_of(by_key.of_rows(keys, rows), places[kept])
         return groups, expiries[kept], tuple(column[rows] for column in columns)
+
+
+class Until:
+    """Per key and level, the last time that an element must not expire at, to stay there."""
+
+    def __init__(self, fading: Fading, sample: LevelSample) -> None:
+        self._clocks, self._bottoms, self._sample = fading.clocks, fading.bottoms, sample
+        keys = sample.edge_keys
+        heights = sample.edge_levels - by_key.of_rows(self._bottoms, keys)
+        # Edges below the bottom are still there if a heavier element has just come.
+        mine = np.flatnonzero(heights >= 0)
+        self._width = int(heights.max(initial=-1)) + 1
+        self._fits = self._clocks.size * self._width <= _TABLE
+        if self._fits:
+            self._table = np.repeat(self._clocks[:, None], self._width, axis=1)
+            places = keys[mine], heights[mine]
+            self._table[places] = np.maximum(self._table[places], sample.edges[mine])
+
+    def of(self, keys: Int64Array, begin: int, end: int) -> Int64Array:
+        """Rows of keys; columns of their levels, from ``begin`` to ``end`` above the bottom."""
+        clocks = self._clocks[keys][:, None]
+        if begin >= self._width:
+            return np.broadcast_to(clocks, (clocks.size, end - begin))
+        if self._fits:
+            known = self._table[:, begin:end][keys]
+            if end <= self._width:
+                return known
+            return np.append(known, np.repeat(clocks, end - self._width, axis=1), axis=1)
+        levels = by_key.of_rows(self._bottoms, keys)[:, None] + np.arange(begin, end)
+        edges: Int64Array = Edges(self._sample).of(group_of(keys[:, None], levels))
+        return np.maximum(clocks, edges)
 
 
 def stored_once(sample: LevelSample, sampler: Sampler) -> LevelSample:
     """Each element once, at its highest level, with its own time: the other levels follow."""
     coins, values, weights, times = sample.columns
     keys = sample.keys
-    order = np.lexsort((coins, keys))
-    order = order[run_starts(keys[order], coins[order])]
-    coins, weights = coins[order], weights[order]
+    hashes = coins * _ODD_1 + keys.view(np.uint64) * _ODD_2
+    rows = np.argsort(hashes)  # faster than by coin and key
+    first = run_starts(keys[rows], coins[rows])
+    if first.size > run_starts(hashes[rows]).size:  # different elements have a hash in common
+        rows = np.lexsort((coins, keys))
+        first = run_starts(keys[rows], coins[rows])
+    rows = rows[first]
+    coins, weights = coins[rows], weights[rows]
     return replace(
         sample,
-        groups=group_of(keys[order], sampler.levels(weights, coins)),
-        times=times[order],
-        columns=(coins, values[order], weights),
+        groups=group_of(keys[rows], sampler.levels(weights, coins)),
+        times=times[rows],
+        columns=(coins, values[rows], weights),
     )
 
 
