@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from recency.algorithm import State, View
+from recency.core.fading import stored_once
 from recency.keyed import Keyed
 
 
@@ -29,7 +30,7 @@ def change(sketch, body=None, **tally):
 
 def events_of(sketch):
     """How many events drew coins."""
-    return sketch._index if hasattr(sketch, "_index") else int(tally_of(sketch).index[0])
+    return int(tally_of(sketch).index[0])
 
 
 def weighed_of(sketch, decay=None, now=None):
@@ -40,9 +41,12 @@ def weighed_of(sketch, decay=None, now=None):
 
 def once(sketch):
     """The elements of a decayed sample, as they are written."""
-    return sketch._algorithm.reading.reading.once(body_of(sketch).sample)
+    algorithm, sample = sketch._algorithm, body_of(sketch).sample
+    if sketch.config.decay is None:
+        return sample
+    return stored_once(sample, algorithm.reading.reading.weights.sampler)
 
 
 def least_of(sketch):
     """The exponent of the least weight that a sketch has seen."""
-    return vars(sketch)["_least"] if "_least" in vars(sketch) else int(tally_of(sketch).least[0])
+    return int(tally_of(sketch).least[0])

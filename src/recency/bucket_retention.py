@@ -149,6 +149,10 @@ class BucketPlacing:
     elements: Elements
     body: Samples
 
+    def edges(self, sample: LevelSample) -> Edges:
+        """The edges of levels."""
+        return Edges(sample)
+
     def place(self, edges: Edges, keys: Int64Array, rows: Columns) -> Placed:
         """Those with values above the edge of their level."""
         numbers = by_key.last_not_above(self.body.labels[0], self.body.counts, keys, rows[1])
@@ -265,6 +269,10 @@ class KeepAllPlacing:
     cutoff: Int64Array
     elements: Elements
     alive: Int64Array
+
+    def edges(self, sample: LevelSample) -> Edges:
+        """There are none."""
+        return Edges(sample)
 
     def place(self, edges: Edges, keys: Int64Array, rows: Columns) -> Placed:
         """Those that still count."""

@@ -89,7 +89,8 @@ class ManyWeighed:
                 sum_interval(total, square, confidence)
                 for total, square in zip(totals.tolist(), squares.tolist(), strict=True)
             ]
-            told = value[asked] + self.most[asked] * np.array([totals, *np.transpose(bounds)])
+            certain = np.array([value, lower, upper])[:, asked]
+            told = certain + self.most[asked] * np.array([totals, *np.transpose(bounds)])
             value[asked], lower[asked], upper[asked] = told
             # What is present is certain. It rarely says more than the sample: sum it only if so.
             says_more = (self.most > 0) & (

@@ -12,7 +12,7 @@ import pytest
 
 from golden.streams import READ_ONLY, STREAMS, _late, _values
 from recency import QuantileWave, SumWave, loads, merge_all
-from recency.sketch import FAMILIES
+from recency.serialization import FAMILIES
 from states import events_of
 
 FILES = sorted(Path(__file__).parent.glob("v*/*.bin"))

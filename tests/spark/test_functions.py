@@ -309,7 +309,7 @@ def test_bad_questions_in_sql_are_explained(spark, stored, question, message):
         (lambda: R.estimate(5), TypeError, "estimate: column must be a column"),
         (lambda: R.estimate("s", "nonsense"), ValueError, "no sketch has a question 'nonsense'"),
         (lambda: R.estimate("s", "update"), ValueError, "no sketch has a question 'update'"),
-        (lambda: R.estimate("s", "_settle"), ValueError, "no sketch has a question"),
+        (lambda: R.estimate("s", "_stream"), ValueError, "no sketch has a question"),
         (lambda: R.estimate("s", 5), TypeError, "question must be a name"),
         (lambda: R.estimate("s", size=5), TypeError, "query takes .* not size"),
         (lambda: R.estimate("s", "quantile", n=5), TypeError, "quantile takes .* not n"),

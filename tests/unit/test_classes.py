@@ -15,7 +15,7 @@ from recency import (
     loads,
 )
 from recency.decay import Custom, Polynomial
-from recency.sketch import known_classes
+from recency.serialization import known_classes
 
 
 class Requests(ExponentialHistogram):

@@ -7,7 +7,7 @@ import recency
 from recency.core import codec
 from recency.core.codec import RecordReader, RecordWriter
 from recency.errors import CorruptSketchError
-from recency.sketch import FAMILIES, _classes, foreign_classes
+from recency.serialization import FAMILIES, _classes, foreign_classes
 
 uint64 = st.integers(0, 2**64 - 1) | st.integers(0, 300)
 

@@ -216,7 +216,7 @@ def test_a_finished_sketch_answers_as_its_bytes_do():
     sketch = prototype.empty_like(merge_levels=4)
     sketch.update_many([1] * 20_000, at=range(20_000))
     sketch.query(1, 777)
-    sketch._finish(prototype)
+    sketch._finalize(prototype)
     assert sketch.query(1, 777) == EcmSketch.from_bytes(sketch.to_bytes()).query(1, 777)
 
 

@@ -11,7 +11,7 @@ from recency.core import by_key
 
 
 def answers_of_each(bank, question, *args, **kwargs):
-    for sketch in bank._column._keyed.split():
+    for sketch in bank._keyed.split():
         try:
             yield question(bank.prototype._with(sketch), *args, **kwargs)
         except NoAnswerError:
@@ -19,8 +19,8 @@ def answers_of_each(bank, question, *args, **kwargs):
 
 
 def compare(bank, question, *args, **kwargs):
-    keyed = bank._column._keyed
-    together = question.of_view(View(keyed.algorithm, keyed.state()), *args, **kwargs)
+    keyed = bank._keyed
+    together = question.question.answer(View(keyed.algorithm, keyed.state()), *args, **kwargs)
     for i, alone in enumerate(answers_of_each(bank, question, *args, **kwargs)):
         if alone is None:
             assert np.isnan(together.value[i]).all()

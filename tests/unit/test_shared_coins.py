@@ -71,5 +71,5 @@ def test_a_finished_sketch_says_which_stream_its_coins_came_from(make):
     drawn.update_many(1, at=times)
     by_id.update_many(1, at=times, id=times)
     for sketch, expected in ((drawn, 99), (by_id, 7), (empty, 7)):
-        sketch._finish(prototype)
+        sketch._finalize(prototype)
         assert sketch._stream == expected
