@@ -256,6 +256,20 @@ class RankLog:
             for i, (a, b) in enumerate(pairwise(bounds))
         ]
 
+    def section(self, first: int, end: int) -> "RankLog":
+        """The log of the keys from ``first`` up to ``end``, without it."""
+        starts = self.starts[first : end + 1]
+        items = slice(int(starts[0]), int(starts[-1]))
+        return RankLog(
+            self.rule,
+            self.tightness[first:end],
+            self.totals[first:end],
+            starts - starts[0],
+            self.times[items],
+            self.ranks[items],
+            self.values[items],
+        )
+
     def take(self, keys: Int64Array) -> "RankLog":
         """The log of some keys, on its own."""
         counts = np.diff(self.starts)[keys]
@@ -313,7 +327,10 @@ class RankLog:
 
     def expired(self, cutoff: Int64Array) -> "RankLog":
         """Without what nobody needs whose windows begin at ``cutoff`` (per key) or later."""
-        return self._retained(self.item_keys(), self.times, self.ranks, self.values, cutoff)
+        keys = self.item_keys()
+        if not (self.times <= cutoff[keys]).any():
+            return self
+        return self._retained(keys, self.times, self.ranks, self.values, cutoff)
 
     def loosened(self, tightness: Int64Array, cutoff: Int64Array) -> "RankLog":
         """The log that the same streams have with less tightness: ranks kept there are kept here.
@@ -404,7 +421,7 @@ class RankLog:
         before_key = offsets(added)[:-1]
         grown = self._grown(touched, added)
         row = grown._candidates(touched, added, before_key, before_key, added, lambda unit: unit)
-        keys = touched[np.searchsorted(before_key, row, side="right") - 1]
+        keys = touched[runs_of(row, before_key)]
         ranks = self._ranks(row + 1, keys, touched, before_key)
         values = np.ones(row.size, dtype=np.int64)
         return self._joined(grown, keys, times_of(row), ranks, values, cutoff)
@@ -432,6 +449,8 @@ class RankLog:
         cutoff: Int64Array,
     ) -> "RankLog":
         """``grown`` with the items of this log and those of a batch (the first of each key too)."""
+        if not self.times.size:
+            return grown._retained(keys, times, ranks, values, cutoff)
         # The newest item of a key goes on growing while its time lasts.
         key_first = run_starts(keys)
         touched = keys[key_first]
@@ -646,6 +665,16 @@ class RankLog:
         oldest = self.rule.oldest(level, self.totals[keys], self.tightness[keys])
         return ranks >> (level + 1) >= oldest
 
+    def _all_remembered(self, keys: Int64Array, ranks: Int64Array, values: Int64Array) -> BoolArray:
+        """:meth:`_remembers` of many items: keys keep as many units as ``tightness``."""
+        crowded = (self.totals > self.tightness)[keys]
+        some = np.flatnonzero(crowded)
+        if some.size == keys.size:
+            return self._remembers(keys, ranks, values)
+        remembered = ~crowded
+        remembered[some] = self._remembers(keys[some], ranks[some], values[some])
+        return remembered
+
     def _newest_first(self, keys: Int64Array, level: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Levels of items, newest first, and the highest so far, apart for each key.
 
@@ -676,7 +705,7 @@ class RankLog:
     ) -> "RankLog":
         """This log with those of the given items (by key, then time) that are still needed."""
         expired = times <= cutoff[keys]
-        keep = self._remembers(keys, ranks, values) | ((ranks == values) & ~expired)
+        keep = self._all_remembered(keys, ranks, values) | ((ranks == values) & ~expired)
         expired_items = np.flatnonzero(expired & keep)
         if expired_items.size > 1:
             level = _levels(ranks[expired_items], values[expired_items])
@@ -687,6 +716,12 @@ class RankLog:
             keys, times, ranks, values = keys[index], times[index], ranks[index], values[index]
         starts = offsets(np.bincount(keys, minlength=self.size))
         return replace(self, starts=starts, times=times, ranks=ranks, values=values)
+
+
+def runs_of(rows: Int64Array, starts: Int64Array) -> Int64Array:
+    """The run that each of some rows, ascending, belongs to; runs begin at ``starts``, 0 first."""
+    sizes = np.diff(np.searchsorted(rows, starts), append=rows.size)
+    return np.repeat(np.arange(starts.size), sizes)
 
 
 def _ends_within_int64(keys: Int64Array, values: Int64Array) -> list[int]:
