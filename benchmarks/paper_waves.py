@@ -204,7 +204,7 @@ def claims(found, sizes, history, union):
         mine = [row[3] for row in history if row[0] == name and row[1] >= 160_000]
         ratio = mine[-1] / mine[0]
         what = f"{name}: amortised time per element, longest stream over 160 000"
-        table.append((what, ratio, "1 (O(1))", ratio <= 1.5))
+        table.append((what, ratio, "1 (amortised O(1))", ratio <= 1.5))
     for row in union:
         if row[1] == "merged" and row[0] != "DeterministicWave":
             what = f"{row[0]}: union over a tree of 256 is lossless"

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from recency.algorithm import NEVER, PerKey
 from recency.core import by_key, validate
-from recency.core.arrays import INT64_MAX, Int64Array, nth_of_its_kind
+from recency.core.arrays import INT64_MAX, Int64Array, broadcast, nth_of_its_kind
 from recency.errors import OutOfOrderError
 from recency.timeunit import to_tick, to_ticks
 
@@ -53,7 +53,7 @@ class Arrival:
             ticks = to_ticks(at, self.unit)
         if size is None:
             size = validate.common_length({**columns, "at": ticks})
-        return np.broadcast_to(ticks, size), size
+        return broadcast(ticks, size), size
 
     def place(
         self, tally: CounterTally, keys: Int64Array, ticks: Int64Array, values: Int64Array

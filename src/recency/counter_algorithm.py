@@ -12,7 +12,7 @@ import numpy as np
 from recency.algorithm import Admitted, Algorithm, Columns, State
 from recency.arrival import Arrival, CounterTally, check_total, refuse_total
 from recency.core import by_key, validate
-from recency.core.arrays import INT64_MAX, FloatArray, Int64Array, is_sorted
+from recency.core.arrays import INT64_MAX, FloatArray, Int64Array, broadcast, is_sorted
 from recency.core.codec import RecordReader, RecordWriter
 from recency.core.counter_states import CounterStates, read_states, write_states
 from recency.core.rank_log import RankLog, Rule, guarantee, loosest, tightness_for_tree
@@ -54,7 +54,7 @@ class CounterAlgorithm(Algorithm):
         """Times and values."""
         values = validate.integers(value, "value", 0)
         ticks, size = self.arrival.check(at, {"value": values}, size)
-        return ticks, np.broadcast_to(values, size)
+        return ticks, broadcast(values, size)
 
     def check_row(self, tally: Any, last: Any, value: Any, at: Any) -> Any:
         """Time and value, then the latest time, the total and how many were late so far."""

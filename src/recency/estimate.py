@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from recency.core import directed, validate
 from recency.core.arrays import BoolArray
+
+_DIRECTED: dict[Callable[[Any, Any], Any], Any] = {
+    operator.add: directed.added,
+    operator.mul: directed.multiplied,
+    operator.truediv: directed.divided,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,8 +24,9 @@ class Estimate:
     ``lower`` ≤ truth ≤ ``upper`` with probability at least ``confidence``; at confidence 1 the
     interval is certain. Fields are floats, or arrays where many questions were asked at once.
 
-    Estimates add, divide, and scale by numbers ≥ 0. The intervals follow, and the doubts add up:
-    the confidence of a result is 1 minus the sum of what its parts lack, never below 0.
+    Estimates add, divide, and scale by numbers ≥ 0. The intervals follow, rounded outwards where a
+    result is no float, and the doubts add up: the confidence of a result is 1 minus the sum of what
+    its parts lack, never below 0.
 
     An infinite end says that nothing is known on that side, and so it is in what is computed from
     it: it stays infinite in a sum, times 0 it is 0, and a ratio has the limits as its ends. A
@@ -73,8 +81,8 @@ class Estimate:
             return NotImplemented
         return Estimate(
             _combined(operator.add, self.value, other.value),
-            _bound_of_sum(self.lower, other.lower, -np.inf),
-            _bound_of_sum(self.upper, other.upper, np.inf),
+            _bound(operator.add, self.lower, other.lower, -np.inf),
+            _bound(operator.add, self.upper, other.upper, np.inf),
             _joint_confidence(self, other),
         )
 
@@ -82,15 +90,21 @@ class Estimate:
 
     def __mul__(self, factor: object) -> "Estimate":
         """Scaled by a number ≥ 0."""
-        if not _is_number(factor):
+        if isinstance(factor, Estimate) or not _is_number(factor):
             return NotImplemented
-        _check_float(factor)
         if not factor >= 0:  # type: ignore[operator]
             raise ValueError(f"factor must be at least 0, got {factor}")
-        value, lower, upper = (
-            _combined(operator.mul, field, factor) for field in (self.value, self.lower, self.upper)
+        number = _as_estimate(factor)
+        assert number is not None
+        factors = (number.lower, number.upper)  # which differ if no float is the factor
+        lower = [_bound(operator.mul, self.lower, each, -np.inf, unknown=0.0) for each in factors]
+        upper = [_bound(operator.mul, self.upper, each, np.inf, unknown=0.0) for each in factors]
+        return Estimate(
+            _combined(operator.mul, self.value, number.value),
+            _plain(np.minimum(*lower)),
+            _plain(np.maximum(*upper)),
+            self.confidence,
         )
-        return Estimate(value, lower, upper, self.confidence)
 
     __rmul__ = __mul__
 
@@ -101,43 +115,44 @@ class Estimate:
             return NotImplemented
         if np.any((other.lower <= 0) & (other.upper >= 0)):
             raise ZeroDivisionError("cannot divide by an Estimate whose interval contains 0")
-        near, far = [], []
+        lower, upper = [], []
         for a in (self.lower, self.upper):
             for b in (other.lower, other.upper):
                 # Where both grow without limit, the ratio is anything from 0 to as far as a goes.
                 farthest = np.copysign(np.inf, a) * np.copysign(1.0, b)
-                near.append(_combined(operator.truediv, a, b))
-                far.append(_combined(operator.truediv, a, b, unknown=farthest))
+                for unknown in (0.0, farthest):
+                    lower.append(_bound(operator.truediv, a, b, -np.inf, unknown))
+                    upper.append(_bound(operator.truediv, a, b, np.inf, unknown))
         return Estimate(
             _combined(operator.truediv, self.value, other.value),
-            _plain(np.minimum.reduce([*near, *far])),
-            _plain(np.maximum.reduce([*near, *far])),
+            _plain(np.minimum.reduce(lower)),
+            _plain(np.maximum.reduce(upper)),
             _joint_confidence(self, other),
         )
 
 
 def _as_estimate(other: object) -> Estimate | None:
+    """Of numbers that no float is, the nearest one, between its neighbours; None of other kinds."""
     if isinstance(other, Estimate):
         return other
     if not _is_number(other):
         return None
-    _check_float(other)
-    if other != other:
-        raise ValueError("an Estimate cannot be combined with NaN")
-    return Estimate(other, other, other)
-
-
-def _check_float(number: Any) -> None:
+    number: Any = int(other) if validate.is_integer(other) else other  # type: ignore[call-overload]
     try:
-        float(number)
+        nearest = float(number)
     except OverflowError:
         raise ValueError(
             "an Estimate can be combined with numbers within float64, got a larger integer"
         ) from None
+    if nearest != nearest:
+        raise ValueError("an Estimate cannot be combined with NaN")
+    below = nearest if nearest <= number else np.nextafter(nearest, -np.inf)
+    above = nearest if nearest >= number else np.nextafter(nearest, np.inf)
+    return Estimate(nearest, float(below), float(above))
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return validate.is_integer(value) or isinstance(value, float | np.floating)
 
 
 def _combined(operation: Callable[[Any, Any], Any], a: Any, b: Any, unknown: Any = 0.0) -> Any:
@@ -149,17 +164,15 @@ def _combined(operation: Callable[[Any, Any], Any], a: Any, b: Any, unknown: Any
     return _plain(np.where(has_none, unknown, result))
 
 
-def _bound_of_sum(a: Any, b: Any, outward: float) -> Any:
-    """The sum of two bounds, one float further out where rounding moved it inward."""
-    total = np.asarray(_combined(operator.add, a, b, unknown=outward))
+def _bound(
+    operation: Callable[[Any, Any], Any], a: Any, b: Any, outward: float, unknown: Any = None
+) -> Any:
+    """A bound from two bounds, one float further out where rounding moved it inward."""
+    result = np.asarray(_combined(operation, a, b, outward if unknown is None else unknown))
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        part = total - a
-        lost = (a - (total - part)) + (b - part)  # exactly (Knuth, TwoSum)
-    inward = (lost > 0 if outward > 0 else lost < 0) & np.isfinite(total)
-    with np.errstate(over="ignore", under="ignore"):
-        further = np.nextafter(total, outward)
-    return _plain(np.where(inward, further, total))
+    bounds = directed.bound(_DIRECTED[operation], a, b, outward)
+    is_whole = np.isfinite(a) & np.isfinite(b)
+    return _plain(np.where(is_whole, bounds, result))
 
 
 def _plain(numbers: Any) -> Any:

@@ -242,15 +242,20 @@ class EventSketch(DrawsCoins):
             raise NoAnswerError(SHARED.format(capacity, level - 1, rows.size))
         return float(factor[0])
 
-    def _counted(self, rows: NDArray[np.intp], level: int, certain: float = 0.0) -> Estimate:
-        """``certain``, and what sampled events that stand for 2ˡ each stand for."""
+    def _counted(
+        self,
+        rows: NDArray[np.intp],
+        level: int,
+        certain: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    ) -> Estimate:
+        """``certain`` (with bounds), and what sampled events that stand for 2ˡ each stand for."""
         factor = self._widening(rows, level)
         unit = factor * 2.0**level
         lower, upper = sum_interval(rows.size / factor, rows.size / factor, self.config.confidence)
         # From nothing sampled nothing follows: all events may have one coin.
-        most = certain + upper * unit if rows.size else np.inf
-        value = certain + rows.size * 2.0**level
-        return Estimate(value, certain + lower * unit, most, self.config.confidence)
+        most = certain[2] + upper * unit if rows.size else np.inf
+        value = certain[0] + rows.size * 2.0**level
+        return Estimate(value, certain[1] + lower * unit, most, self.config.confidence)
 
     def __repr__(self) -> str:
         """Class, guarantee, window, what was seen, bytes."""

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from recency.algorithm import Admitted, Algorithm, Columns, State
 from recency.core import validate
-from recency.core.arrays import Int64Array
+from recency.core.arrays import Int64Array, broadcast
 from recency.core.codec import RecordReader, RecordWriter
 
 _ROWS = 4096  # single rows that are kept as tuples; arrays take a sixth of their memory
 _LEAST_BUFFER = 256
-_ZERO = np.int64(0)
+_ZERO = np.asarray(np.int64(0))
 
 
 class _Data(NamedTuple):
@@ -200,7 +200,7 @@ class Keyed:
 
 def only_key(size: int) -> Int64Array:
     """The key of so many rows, where there is just one."""
-    return np.broadcast_to(_ZERO, size)
+    return broadcast(_ZERO, size)
 
 
 def _grown(column: NDArray[Any], used: int, capacity: int) -> NDArray[Any]:

@@ -357,11 +357,10 @@ class SampleSketch(WindowedSketch):
         return sketches
 
 
-def at_least(estimate: Estimate, seen: float) -> Estimate:
-    """The estimate, where ``seen`` of it was seen and is certain."""
-    value, lower, upper = (
-        max(bound, seen) for bound in (estimate.value, estimate.lower, estimate.upper)
-    )
+def at_least(estimate: Estimate, seen: float, surely: float | None = None) -> Estimate:
+    """The estimate, where ``seen`` of it was seen; ``surely``, if sums of that are not exact."""
+    lower = max(estimate.lower, seen if surely is None else surely)
+    value, upper = (max(bound, seen) for bound in (estimate.value, estimate.upper))
     return Estimate(value, lower, upper, estimate.confidence)
 
 

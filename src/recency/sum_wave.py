@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recency.core import validate
-from recency.core.arrays import Int64Array, rounded_once, sum_with_bounds
+from recency.core.arrays import Int64Array, sum_with_bounds
 from recency.core.level_sample import NO_LEVEL, levels_of_weights
 from recency.core.sample_states import SampleStates
 from recency.core.sizing import capacity_for_count, kept_relative_error
@@ -156,8 +156,8 @@ class SumWave(EventSketch):
             return Estimate(*sum_with_bounds(weights))
         # Values from 2ˡ on are all there; the others stand for 2ˡ each, in Poisson number.
         scale = 2.0**level
-        large = rounded_once(weights[sampled & (weights >= scale)])
+        large = sum_with_bounds(weights[sampled & (weights >= scale)])
         estimate = self._counted(present[sampled & (weights < scale)], level, certain=large)
         # What is present is certain. It rarely says more than the sample: sum it only if it may.
         may_say_more = 1.001 * weights.sum() > estimate.lower
-        return at_least(estimate, rounded_once(weights)) if may_say_more else estimate
+        return at_least(estimate, *sum_with_bounds(weights)[:2]) if may_say_more else estimate

@@ -563,8 +563,9 @@ class WeightBasedMergingHistogram(DrawsCoins):
         everything.check_sampled()
         others = everything.of(everything.values != number).sampled_total(sure)
         of_value = aged.between(number, number)
-        answer = share(of_value.sampled_total(sure), others)
-        return self._estimate(answer, is_certain=not everything.most)
+        is_certain = not everything.most
+        answer = share(of_value.sampled_total(sure), others, is_certain)
+        return self._estimate(answer, is_certain)
 
     def heavy_hitters(
         self, threshold: float, now: Time | None = None

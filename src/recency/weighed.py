@@ -29,6 +29,7 @@ from recency.errors import NoAnswerError
 from recency.estimate import Estimate
 
 _MOST_ELEMENTS = 2.0**63  # no element stands for more others
+_ROUNDING = 2.0**-51  # of a sum, a quotient and this, and twice that
 
 TOO_SMALL = "none of the elements was sampled: it needs a larger capacity"
 FADED = (
@@ -94,7 +95,7 @@ class Weighed:
             return certain
         parts, units = (each[random] / self.most for each in (self.shares, self.units))
         total, squares = rounded_once(parts), rounded_once(parts * units)
-        return _with_bounds(certain[0], total, squares, self.most, confidence)
+        return _with_bounds(certain, total, squares, self.most, confidence)
 
     def total(self, confidence: float) -> Triple:
         """The same, from all that is present."""
@@ -190,7 +191,7 @@ class Weighed:
         """Which part of the whole some elements make up, in [0, 1]."""
         self.check_sampled()
         part, rest = (self.of(each).sampled_total(confidence) for each in (matches, ~matches))
-        return share(part, rest)
+        return share(part, rest, is_certain=not self.most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,29 +208,35 @@ class _Running:
         known, parts, squares = (
             float(each[end] - each[begin]) for each in (self.known, self.parts, self.squares)
         )
-        return _with_bounds(known, max(parts, 0.0), max(squares, 0.0), self.most, confidence)
+        return _with_bounds((known,) * 3, max(parts, 0.0), max(squares, 0.0), self.most, confidence)
 
 
 def _with_bounds(
-    known: float, total: float, squares: float, most: float, confidence: float
+    known: Triple, total: float, squares: float, most: float, confidence: float
 ) -> Triple:
     """What is known, and what sampled elements stand for, whose shares are in units of ``most``."""
-    bounds = sum_interval(total, squares, confidence)
-    value, lower, upper = (known + most * x for x in (total, *bounds))
+    lower, upper = sum_interval(total, squares, confidence)
+    parts = zip(known, (total, lower, upper), strict=True)
+    value, lower, upper = (certain + most * x for certain, x in parts)
     return value, lower, upper
 
 
-def share(part: Triple, rest: Triple) -> Triple:
+def share(part: Triple, rest: Triple, is_certain: bool = False) -> Triple:
     """part / (part + rest), from bounds on both, which are independent, and those of a sample.
 
-    (A bound that is certain may be the truth itself, and then says nothing of deviations.)
+    (A bound that is certain may be the truth itself, and then says nothing of deviations: with
+    ``is_certain``, both must be so, and the ends are those of the bounds.)
     The share q is where (1 − q)·part = q·rest. The difference of both sides has an interval that
     combines theirs by squares (Zou & Donner 2008); the ends are where it stops containing 0.
     """
     whole = part[0] + rest[0]
     value = part[0] / whole
-    if part[1] == part[2] and rest[1] == rest[2]:
-        return value, value, value
+    if (part[1] == part[2] and rest[1] == rest[2]) or part[2] == 0 or rest[2] == 0:
+        return value, value, value  # exact, or surely nothing or all, however large that is
+    if is_certain:
+        lower = part[1] / (part[1] + rest[2]) * (1 - _ROUNDING)
+        upper = part[2] / (part[2] + rest[1]) * (1 + _ROUNDING)
+        return value, min(lower, value), min(max(upper, value), 1.0)
 
     def least(part: Triple, rest: Triple) -> float:
         below, above = part[0] - part[1], rest[2] - rest[0]

@@ -32,6 +32,11 @@ UNIQUE, FEW, SOME = {"ids": "unique"}, {"ids": "few"}, {"ids": "some"}  # settin
 RW, COPIES, RANGES = {"counter": "rw"}, {"copies": 3}, {"sampler": "range"}
 
 
+def room_of(total):
+    """Of sums from 2⁵³ on, and shares of them, whose summands may be integers that were rounded."""
+    return 2.0**-48 if total >= 2**53 else 0
+
+
 @dataclass
 class Asked:
     """A question, the truth (between two numbers; None: there is none), and what is promised."""
@@ -43,6 +48,7 @@ class Asked:
     slack: Any = 0
     is_certain: bool = False
     is_exact: bool = False
+    room: float = 0  # of exact answers: how wide, relatively, they may be
     upper_is_certain: bool = False
     lower_is_certain: bool = False
     may_be_unknown: bool = False
@@ -70,14 +76,16 @@ class Family:
     summand: str | None = None  # of a total that must stay within int64
     ids: str | None = None  # "unique", "few", or "some", where others have none
 
-    def __init__(self, rng):
+    def __init__(self, rng, confidence=None):
         self.rng, self.made = rng, 0
         self.base = rng.choice([0, 0, 0, 1000, 2**53 - 50, -(2**62), BOTTOM, TOP - 300])
         self.is_wild = rng.random() < 0.25  # gaps between the edges of int64
         self.is_large = rng.random() < 0.3  # values at the limits
         self.is_huge = self.is_large and rng.random() < 0.5
         self.window = rng.choice([None, 1, 17, 60, 60, 200, 2**53 + 1, TOP])
-        self.confidence = rng.choice([0.8, 1 - 1e-6, 1 - 1e-6])
+        self.confidence = (
+            rng.choice([0.8, 1 - 1e-6, 1 - 1e-6]) if confidence is None else confidence
+        )
         self.capacity = rng.choice([1, 8, 8])
         self.settings = self.choose()
         self.window = self.settings.get("window")
@@ -346,7 +354,9 @@ class _Sum(_Sampled):
         arguments, inside = self.ask_window(rows, latest)
         values = [float(event["value"]) for _, event in inside if event["value"]]
         total = math.fsum(values)
-        return Asked("query", arguments, (total,) * 2, total, is_exact=len(values) <= self.capacity)
+        asked = Asked("query", arguments, (total,) * 2, total, room=room_of(total))
+        asked.is_exact = len(values) <= self.capacity
+        return asked
 
 
 class _Quantile(_Sampled):
@@ -394,7 +404,7 @@ class _Cells(Family):
     def choose(self):
         settings = {"window": self.window, "counter": self.counter, "relative_error": 0.5}
         settings |= {"seed": self.rng.randrange(2**31), "width": 8, "depth": 3, "cell_error": 0.25}
-        sampled = {"cell_capacity": 8, "confidence": 0.9}
+        sampled = {"cell_capacity": 8, "confidence": min(self.confidence, 0.95)}
         return {**settings, **(sampled if self.counter == "rw" else {})}
 
     @property
@@ -615,6 +625,7 @@ class _Fading(Family):
         asked = Asked(kind, arguments, truth if isinstance(truth, list) else [truth] * 2)
         asked.slack = 0 if isinstance(truth, list) else FLOAT_SLACK
         asked.is_exact, asked.may_be_unknown = is_exact, not is_exact
+        asked.room = room_of(weigh(elements))
         if kind == "query" and self.has_guarantee(elements):
             asked.error_of = truth
         return asked
@@ -662,7 +673,7 @@ class _DecayedSample(_Fading):
     def choose(self):
         self.is_whole = self.sampler == "range" and self.decay is not None
         if self.sampler == "range":  # which has rare clusters of hits
-            self.confidence = 0.8
+            self.confidence = min(self.confidence, 0.95)
         settings = {"confidence": self.confidence, "copies": self.copies, "sampler": self.sampler}
         settings |= {"decay": self.decay, "capacity": self.capacity}
         settings["seed"] = self.rng.randrange(2**31)
@@ -775,3 +786,6 @@ FAMILIES = [
     *_variants(_Merging, MergingSome=SOME | {"decay": NoDecay()}),
     MergingFinite,
 ]
+
+CERTAIN = _Counter, NthRecent, MergingFinite
+MAY_MISS = [family for family in FAMILIES if not issubclass(family, CERTAIN)]

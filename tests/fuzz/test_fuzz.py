@@ -12,10 +12,11 @@ import os
 
 import pytest
 
-from fuzz.driver import run
-from fuzz.families import FAMILIES
+from fuzz.driver import run, run_trials
+from fuzz.families import FAMILIES, MAY_MISS, Distinct
 
 STEPS = int(os.environ.get("RECENCY_FUZZ_STEPS", "180"))  # of each family
+TRIALS = int(os.environ.get("RECENCY_FUZZ_TRIALS", "100"))  # of each family whose answers may miss
 FIRST_SEED = int(os.environ.get("RECENCY_FUZZ_SEED", "0"))
 STEPS_OF_EPISODE = 15
 
@@ -24,3 +25,15 @@ STEPS_OF_EPISODE = 15
 def test_random_operations(family):
     episodes = max(STEPS // STEPS_OF_EPISODE, 1)
     run(family, range(FIRST_SEED, FIRST_SEED + episodes), STEPS_OF_EPISODE)
+
+
+@pytest.mark.parametrize("family", MAY_MISS, ids=lambda family: family.__name__)
+def test_intervals_miss_as_rarely_as_they_say(family):
+    """Of 100 trials at 95 %, 15 misses are allowed; of 25, which is the least, 7."""
+    run_trials(family, range(FIRST_SEED, FIRST_SEED + TRIALS), 0.95)
+
+
+def test_trials_notice_intervals_that_are_too_narrow(monkeypatch):
+    monkeypatch.setattr("recency.sample_sketch.count_interval", lambda n, _: (0.95 * n, 1.05 * n))
+    with pytest.raises(AssertionError, match=r"Distinct interval: .* missed"):
+        run_trials(Distinct, range(TRIALS), 0.95)

@@ -4,12 +4,14 @@
 they summarise are made anew here, so a changed rule of what is kept shows up too.
 """
 
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from golden.streams import READ_ONLY, STREAMS
-from recency import loads, merge_all
+from golden.streams import READ_ONLY, STREAMS, _late, _values
+from recency import QuantileWave, SumWave, loads, merge_all
 from recency.sketch import FAMILIES
 
 FILES = sorted(Path(__file__).parent.glob("v*/*.bin"))
@@ -34,9 +36,25 @@ def test_sketches_whose_coins_were_others_merge_with_new_ones(old):
     new = next(each for each in alike if not each.is_empty)
     merged = merge_all([sketch, new])
     assert merged._index == sketch._index + new._index
-    answer = merged.query()
-    assert answer.lower <= answer.value <= answer.upper
     assert loads(merged.to_bytes()) == merged
+    for each, times in ((sketch, 1), (merged, 2)):
+        answer, truth = each.query(), exact(each, times)
+        slack = 1e-12 * truth  # of a sum of floats
+        assert answer.lower - slack <= truth <= answer.upper + slack
+        if not isinstance(each, QuantileWave):
+            assert abs(answer.value - truth) <= each.guarantee * truth + slack
+
+
+def exact(sketch, times):
+    """What a sketch of two parts should say, from the rules of ``streams.py``; so many times."""
+    values, at = _values(2000), _late(2000)
+    if isinstance(sketch, QuantileWave):
+        return float(np.sort(values)[999] / 4)
+    if isinstance(sketch, SumWave):
+        return times * 2 * float(values.sum()) / 4
+    ages = sketch.latest - np.concatenate([at * 50, at * 50 - 7])
+    weights = np.tile(values / 4 % 20, 2)
+    return times * math.fsum(weights * sketch.config.decay.at(ages.astype(float)))
 
 
 def test_every_stream_has_a_file_and_every_family_a_stream():

@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -209,3 +210,58 @@ def test_integers_beyond_floats_are_refused():
     for combine in (lambda each: each + 10**400, lambda each: each * 10**400):
         with pytest.raises(ValueError, match="within float64"):
             combine(Estimate(1.0, 1.0, 1.0))
+
+
+any_float = st.floats(allow_nan=False, allow_infinity=False)
+around = st.sampled_from([5e-324, 2.0**-1022, 1e-300, 0.1, 1.0, 3.0, 2.0**53, 1e308])
+
+
+def assert_tight(estimate, least, most):
+    """Bounds on these fractions, of which the next floats inwards are none."""
+    for end, inward, truth in ((estimate.lower, INF, least), (estimate.upper, -INF, most)):
+        further = math.nextafter(end, inward)
+        side = 1 if inward > 0 else -1
+        assert end == -inward or side * Fraction(end) <= side * truth
+        assert further == inward or further == -inward or side * Fraction(further) > side * truth
+
+
+@given(any_float | around, any_float | around, any_float | around)
+def test_results_are_rounded_outwards_and_no_further(x, y, z):
+    lower, upper = sorted([x, y])
+    estimate, (least, most, number) = (
+        Estimate(lower, lower, upper),
+        map(Fraction, (lower, upper, z)),
+    )
+    assert_tight(estimate + z, least + number, most + number)
+    if z >= 0:
+        assert_tight(estimate * z, least * number, most * number)
+    if z:
+        assert_tight(estimate / z, *sorted([least / number, most / number]))
+
+
+def test_what_is_exact_stays_so():
+    three = Estimate(3.0, 3.0, 3.0)
+    assert 2 * three == three + three == Estimate(6.0, 6.0, 6.0)
+    assert three / 3 == Estimate(1.0, 1.0, 1.0)
+    assert (three / 10).lower < (three / 10).upper
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, np.int64(2**53 + 1), np.uint64(2**53 + 1)])
+def test_numbers_that_are_no_floats_are_not_rounded_inwards(number):
+    for answer in (Estimate(0.0, 0.0, 0.0) + number, Estimate(1.0, 1.0, 1.0) * number):
+        assert int(answer.lower) < 2**53 + 1 < int(answer.upper)
+    ratio = Estimate(1.0, 1.0, 1.0) / number
+    assert Fraction(ratio.lower) < Fraction(1, 2**53 + 1) < Fraction(ratio.upper)
+
+
+@pytest.mark.parametrize("bad", [np.complex128(1), np.timedelta64(1, "s")])
+def test_numbers_that_are_not_real_are_refused(bad):
+    for combine in (lambda each: each + bad, lambda each: each * bad, lambda each: each / bad):
+        with pytest.raises(TypeError):
+            combine(Estimate(1.0, 1.0, 1.0))
+
+
+def test_ends_beyond_floats_are_unknown_on_the_outer_side_alone():
+    large = Estimate(1e308, 1e308, 1e308)
+    for answer in (large + large, large * 10, large / 0.1):
+        assert (answer.lower, answer.upper) == (1.7976931348623157e308, INF)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from recency import DecayedSample, QuantileWave, SumWave, WeightBasedMergingHistogram
-from recency.decay import Polynomial
+from recency.decay import NoDecay, Polynomial
 
 SKETCHES = {
     "quantiles": QuantileWave,
@@ -85,6 +85,48 @@ def test_certain_sums_cover_integers_that_were_rounded(ask, values):
     assert float(answer.upper - answer.lower) <= 1e-15 * sum(values)
 
 
+@pytest.mark.parametrize("make", [SumWave, DecayedSample, SKETCHES["correlated"]])
+def test_large_integers_beside_forgotten_small_ones_are_covered(make):
+    """Three that were rounded up, by more than what is forgotten."""
+    values = [2**56 + 9] * 3 + [1] * 8
+    for seed in range(50):
+        sketch = seeded(make, seed)
+        column = {"value": values} if make is SumWave else {"value": 1, "weight": values}
+        sketch.update_many(**column, at=0, id=np.arange(11))
+        answer = sketch.query(decay=NoDecay()) if make is DecayedSample else sketch.query()
+        assert answer.lower <= sum(values) <= answer.upper  # Python compares them exactly
+
+
+def seeded(make, seed):
+    """With room for so few that some are forgotten."""
+    settings = {"capacity": 3, "seed": seed}
+    if make in (SumWave, DecayedSample):
+        return make(**settings)
+    return WeightBasedMergingHistogram(NoDecay(), **settings)
+
+
 def test_small_sums_of_integers_are_exact():
     answer = summed(np.array([2**52, 7]))
     assert answer.lower == answer.upper == 2**52 + 7
+
+
+LONG = np.longdouble(1) + np.finfo(np.longdouble).eps
+
+
+@pytest.mark.skipif(float(LONG) == LONG, reason="long doubles are no longer than others here")
+@pytest.mark.parametrize("bad", [LONG, np.array([1, LONG]), [1.0, LONG], np.array(LONG)])
+def test_longer_floats_are_not_rounded_silently(bad):
+    for sketch in (SumWave(), QuantileWave(), DecayedSample()):
+        with pytest.raises(ValueError, match="exact as float64"):
+            sketch.update_many(bad, at=1)
+        assert sketch.is_empty
+        sketch.update_many(np.array([1.5, 2], dtype=np.longdouble), at=1)
+        assert not sketch.is_empty
+
+
+@pytest.mark.skipif(float(LONG) == LONG, reason="long doubles are no longer than others here")
+def test_no_parameter_is_a_longer_float():
+    with pytest.raises(ValueError, match="value must be exact as float64"):
+        QuantileWave().rank(LONG)
+    with pytest.raises(ValueError, match="value must be exact as float64"):
+        SumWave().update(LONG, at=1)

@@ -84,6 +84,14 @@ def nth_of_its_kind(keys: Int64Array) -> Int64Array:
     return nth
 
 
+def broadcast(values: NDArray[Any], size: int) -> NDArray[Any]:
+    """A column of ``size`` rows as it is, or one value for all of them; to be read only.
+
+    As ``np.broadcast_to``, which takes several times as long.
+    """
+    return values if values.ndim else np.ndarray((size,), values.dtype, values, 0, (0,))
+
+
 def exact_sum(x: Int64Array) -> int:
     """The sum of non-negative integers as a Python integer, whatever its size."""
     if x.size and x.strides == (0,):

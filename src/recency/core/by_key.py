@@ -10,8 +10,7 @@ _HALF, _LOW = 32, 0xFFFFFFFF
 def raised(least: Int64Array, keys: Int64Array, values: Int64Array) -> Int64Array:
     """Per key, the largest of its values and of ``least``."""
     if least.size == 1 and values.size:
-        largest: Int64Array = np.maximum(least, values.max())
-        return largest
+        return np.array([max(int(least[0]), int(values.max()))])
     out = least.copy()
     np.maximum.at(out, keys, values)
     return out
@@ -28,10 +27,9 @@ def sums(keys: Int64Array, values: Int64Array, size: int) -> tuple[Int64Array, B
     A sum beyond int64 is given as the largest there is.
     """
     total = exact_sum(values)
-    over = np.zeros(size, dtype=np.bool_)
     if size == 1:
-        over[0] = total > INT64_MAX
-        return np.array([min(total, INT64_MAX)]), over
+        return np.array([min(total, INT64_MAX)]), np.array([total > INT64_MAX])
+    over = np.zeros(size, dtype=np.bool_)
     out = np.zeros(size, dtype=np.int64)
     np.add.at(out, keys, values)  # may wrap around
     if total > INT64_MAX:
@@ -45,6 +43,9 @@ def sums(keys: Int64Array, values: Int64Array, size: int) -> tuple[Int64Array, B
 
 def added(a: Int64Array, b: Int64Array) -> tuple[Int64Array, BoolArray]:
     """a + b for numbers ≥ 0, and which are beyond int64: these are the largest there is."""
+    if a.size == 1:
+        total = int(a[0]) + int(b[0])
+        return np.array([min(total, INT64_MAX)]), np.array([total > INT64_MAX])
     over = a > INT64_MAX - b
     return np.where(over, INT64_MAX, a + np.where(over, 0, b)), over
 

@@ -34,7 +34,10 @@ def number(
     *,
     exact: bool = False,
 ) -> float:
-    """One finite number in [least, most]; with ``exact``, no integer that float64 would round."""
+    """One finite number in [least, most]; with ``exact``, no integer that float64 would round.
+
+    Longer floats, which nothing of the result would tell of, are refused where they would be.
+    """
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if not _is_number(value):
@@ -49,12 +52,15 @@ def number(
         raise ValueError(f"{name} must be in [{least:g}, {most:g}], got {value}")
     if exact and is_integer(value) and int(result) != value:
         _refuse_rounding(name, value)
+    if isinstance(value, np.longdouble) and result != value:
+        _refuse_rounding(name, repr(value))
     return result
 
 
 def _refuse_rounding(name: str, value: object) -> NoReturn:
     raise ValueError(
-        f"{name} must be exact as float64, which integers beyond 2**53 need not be, got {value}"
+        f"{name} must be exact as float64, which integers beyond 2**53 and longer floats need not "
+        f"be, got {value}"
     )
 
 
@@ -109,7 +115,7 @@ def numbers(
 ) -> NDArray[np.float64]:
     """One finite number in [least, most] (a 0-d array), or a column of them, as float64.
 
-    With ``exact``, no integers that float64 would round.
+    With ``exact``, no integers that float64 would round; see :func:`number`.
     """
     if is_scalar(values):
         return np.asarray(number(values, name, least, most, exact=exact))
@@ -125,7 +131,11 @@ def numbers(
         rounded = np.flatnonzero(bits & ((np.uint64(1) << spare) - np.uint64(1)))
         if rounded.size:
             _refuse_rounding(name, int(array[rounded[0]]))
-    array = array.astype(np.float64)
+    given, array = array, array.astype(np.float64)
+    if given.dtype.kind == "f" and given.dtype.itemsize > 8:
+        rounded = np.flatnonzero((array != given) & np.isfinite(given))
+        if rounded.size:
+            _refuse_rounding(name, repr(given[rounded[0]]))
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)].flat[0]}")
     outside = (array < least) | (array > most)
