@@ -71,6 +71,7 @@ from recency.core.arrays import (
 _ROUNDING = 1e-9  # outward slack on bounds that went through floating point
 _LEAST_ERROR = 2.0**-1000  # of leaves: one over it is a float
 _MANY = 64  # items of a key in one batch from which listing remembered ranks is tried
+_SCANNED = 1 << 14  # items up to which looking at all is faster than halving
 MOST_LEVELS = 1000  # of a tree of merges
 _MIN_TIGHTNESS = 2  # an error below 1; less would break the order of the levels
 MAX_TIGHTNESS = 2**62  # keeps everything: no stream is longer than 2⁶³ − 1
@@ -232,7 +233,7 @@ class RankLog:
             logs[0].rule,
             np.concatenate([log.tightness for log in logs]),
             np.concatenate([log.totals for log in logs]),
-            offsets(np.concatenate([np.diff(log.starts) for log in logs])),
+            offsets(np.concatenate([log.counts for log in logs])),
             np.concatenate([log.times for log in logs]),
             np.concatenate([log.ranks for log in logs]),
             np.concatenate([log.values for log in logs]),
@@ -241,7 +242,7 @@ class RankLog:
     def split(self) -> list["RankLog"]:
         """One log of one key for each key."""
         one = np.zeros(self.size, dtype=np.int64)
-        starts = np.stack([one, np.diff(self.starts)], axis=1)
+        starts = np.stack([one, self.counts], axis=1)
         bounds = self.starts.tolist()
         return [
             RankLog(
@@ -272,7 +273,7 @@ class RankLog:
 
     def take(self, keys: Int64Array) -> "RankLog":
         """The log of some keys, on its own."""
-        counts = np.diff(self.starts)[keys]
+        counts = self.counts[keys]
         starts = offsets(counts)
         items = np.repeat(self.starts[keys] - starts[:-1], counts) + np.arange(starts[-1])
         return RankLog(
@@ -287,8 +288,8 @@ class RankLog:
 
     def replaced(self, keys: Int64Array, part: "RankLog") -> "RankLog":
         """This log with those of a few keys, which are ascending, as in ``part``."""
-        counts, totals = np.diff(self.starts), self.totals.copy()
-        counts[keys], totals[keys] = np.diff(part.starts), part.totals
+        counts, totals = self.counts, self.totals.copy()
+        counts[keys], totals[keys] = part.counts, part.totals
         own = np.append(self.starts[np.stack([keys, keys + 1])].T.ravel(), self.times.size).tolist()
         new = part.starts.tolist()
 
@@ -312,8 +313,13 @@ class RankLog:
     def among(self, keys: Int64Array, tightness: Int64Array) -> "RankLog":
         """These keys as ``keys``, which are ascending, among others without items."""
         counts, totals = np.zeros((2, tightness.size), dtype=np.int64)
-        counts[keys], totals[keys] = np.diff(self.starts), self.totals
+        counts[keys], totals[keys] = self.counts, self.totals
         return replace(self, tightness=tightness, totals=totals, starts=offsets(counts))
+
+    @property
+    def counts(self) -> Int64Array:
+        """How many items each key has."""
+        return self.starts[1:] - self.starts[:-1]  # as np.diff, which takes several times as long
 
     @property
     def entries(self) -> int:
@@ -347,7 +353,7 @@ class RankLog:
 
     def item_keys(self) -> Int64Array:
         """The key of each item."""
-        return np.repeat(np.arange(self.size), np.diff(self.starts))
+        return np.repeat(np.arange(self.size), self.counts)
 
     def append(
         self, keys: Int64Array, times: Int64Array, values: Int64Array, cutoff: Int64Array
@@ -430,7 +436,8 @@ class RankLog:
         """This log with the totals that it will have."""
         totals = self.totals.copy()
         totals[touched] += added
-        return replace(self, totals=totals)
+        items = self.starts, self.times, self.ranks, self.values
+        return RankLog(self.rule, self.tightness, totals, *items)
 
     def _ranks(
         self, running: Int64Array, keys: Int64Array, touched: Int64Array, before_key: Int64Array
@@ -509,10 +516,10 @@ class RankLog:
             one = self.bounds_of_one(int(since[0]))
             return np.array(one[:1]), np.array(one[1:])
         begin, end = self.starts[:-1], self.starts[1:]
-        if self.times.size > 16 * self.size:
+        if self.times.size > max(16 * self.size, _SCANNED):
             i = self._first_later(since)
         else:
-            later = offsets((self.times > since[self.item_keys()]).astype(np.int64))
+            later = offsets((self.times > np.repeat(since, end - begin)).view(np.int8))
             i = end - (later[end] - later[begin])
         has_item, has_older = i < end, (begin < i) & (i < end)
         if not has_item.any():
@@ -568,7 +575,7 @@ class RankLog:
             return "ranks out of order"
         if (self.times[1:] <= self.times[:-1])[keys[1:] == keys[:-1]].any():
             return "times out of order"
-        has_items = np.diff(self.starts) > 0
+        has_items = self.counts > 0
         newest = self.starts[1:][has_items] - 1
         if (self.totals[~has_items] != 0).any() or (
             self.ranks[newest] != self.totals[has_items]
@@ -604,7 +611,7 @@ class RankLog:
         """Keys, times and values of a stream that fits the log; see :meth:`merge`."""
         keys, gaps = self.item_keys(), self.gaps()
         to_older = gaps >> 1
-        filled = np.flatnonzero(np.diff(self.starts) > 0)
+        filled = np.flatnonzero(self.counts > 0)
         oldest = self.starts[filled]
         to_older[oldest] = (gaps[oldest] + 1) >> 1  # a unit at least of that gap has expired
         values = self.values + gaps - to_older
@@ -715,12 +722,12 @@ class RankLog:
             index = np.flatnonzero(keep)  # several times faster than masks, from the second use on
             keys, times, ranks, values = keys[index], times[index], ranks[index], values[index]
         starts = offsets(np.bincount(keys, minlength=self.size))
-        return replace(self, starts=starts, times=times, ranks=ranks, values=values)
+        return RankLog(self.rule, self.tightness, self.totals, starts, times, ranks, values)
 
 
 def runs_of(rows: Int64Array, starts: Int64Array) -> Int64Array:
     """The run that each of some rows, ascending, belongs to; runs begin at ``starts``, 0 first."""
-    sizes = np.diff(np.searchsorted(rows, starts), append=rows.size)
+    sizes = run_lengths(np.searchsorted(rows, starts), rows.size)
     return np.repeat(np.arange(starts.size), sizes)
 
 
