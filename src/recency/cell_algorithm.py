@@ -5,7 +5,7 @@ perhaps a sample of names. A part is an object with functions of its own body, o
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from recency.arrival import NOT_BY_COUNT, Arrival, CounterTally, check_total, re
 from recency.cell_counts import Counts
 from recency.cell_tally import CellTally, Events
 from recency.core import by_key, validate
-from recency.core.arrays import INT64_MAX, FloatArray, Int64Array
+from recency.core.arrays import INT64_MAX, FloatArray, Int64Array, broadcast
 from recency.core.codec import RecordReader, RecordWriter
 from recency.core.hashing import check_one, hash_items, is_one
 from recency.grid import Grid
@@ -31,6 +31,8 @@ class Parts:
     """The bodies of all parts."""
 
     each: tuple[Any, ...]
+    asked: list[Any] = field(default_factory=lambda: [None])
+    """The last question about a single key, and what cells count: not part of the value."""
 
     @property
     def cells(self) -> Any:
@@ -109,8 +111,8 @@ class CellAlgorithm(Algorithm):
             columns["id"] = ids = ids.reshape(()) if is_one(id) else ids
         ticks, size = self.arrival.check(at, columns, size)
         if ids is not None:
-            ids = np.broadcast_to(ids, size)
-        return np.broadcast_to(one, size), ticks, np.broadcast_to(weights, size), ids, item
+            ids = broadcast(ids, size)
+        return broadcast(one, size), ticks, broadcast(weights, size), ids, item
 
     def _refuse_id(self) -> None:
         if not self.draws_coins:
@@ -128,7 +130,7 @@ class CellAlgorithm(Algorithm):
                 int(column[0]) for column in (tally.latest, tally.totals, tally.late_count)
             )
         else:
-            *_, latest, total, late_count = last
+            _, _, _, _, latest, total, late_count = last
         tick, late = self.arrival.place_one(latest, at)
         check_total(total, weight)
         late_count = min(late_count + late, INT64_MAX)
@@ -226,7 +228,15 @@ class CellAlgorithm(Algorithm):
 
     def counts(self, state: State, since: Int64Array) -> Counts:
         """What each cell counts later than ``since``, of each key."""
-        return self.cells.counts(state.body.cells, state.tally, since)
+        tally, body = state
+        if tally.size > 1:
+            return self.cells.counts(body.cells, tally, since)
+        last = body.asked[0]  # one reference, so that threads may ask at once
+        if last is None or last[0] is not tally or last[1] != since[0]:
+            last = tally, since[0], self.cells.counts(body.cells, tally, since)
+            body.asked[0] = last
+        counts: Counts = last[2]
+        return counts
 
     def what_was_seen(self, state: State) -> list[str]:
         """The grid, the total, and the latest time."""

@@ -6,6 +6,7 @@ answers about totals have an element for each.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,10 +77,12 @@ class CertainCounts(Counts):
         return floats_below(self._lower[places]), floats_above(self._upper[places])
 
     def total(self, failure: float) -> Totals:
-        """Every row counts all events: the best of their bounds holds.
+        """Every row counts all events: the best of their bounds holds."""
+        return self._totals
 
-        Bytes that were made up may have rows that disagree; then there is no best.
-        """
+    @cached_property
+    def _totals(self) -> Totals:
+        """Bytes that were made up may have rows that disagree; then there is no best bound."""
         rows = self.grid.rows
         sums = np.zeros((2, self.keys * rows), dtype=np.int64)
         row = self.numbers // self.grid.width

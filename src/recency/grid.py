@@ -51,11 +51,15 @@ class HashGrid:
         The hashes are seeded and mixed, so that products with different numbers are as good as
         hashes of their own.
         """
+        factors, first = _odd_numbers(self.rows), self.width * np.arange(self.rows)[:, None]
         cells = np.empty((self.rows, hashes.size), dtype=np.int64)
-        for row, factor in enumerate(_odd_numbers(self.rows)):
-            high = (hashes * factor) >> _HALF
-            cells[row] = (high * np.uint64(self.width)) >> _HALF
-            cells[row] += row * self.width
+        for begin in range(0, hashes.size, _BLOCK):
+            block = slice(begin, begin + _BLOCK)
+            high = hashes[block] * factors
+            high >>= _HALF
+            high *= np.uint64(self.width)
+            high >>= _HALF
+            np.add(high.view(np.int64), first, out=cells[:, block])
         return cells
 
     def cells_of_points(self, hashes: UInt64Array) -> Int64Array:
@@ -175,8 +179,8 @@ Grid = HashGrid | DyadicGrid
 
 @lru_cache(maxsize=64)
 def _odd_numbers(rows: int) -> UInt64Array:
-    """One for each row."""
-    return xxh64(np.arange(rows, dtype=np.uint64), 0) | np.uint64(1)
+    """A column with one for each row."""
+    return (xxh64(np.arange(rows, dtype=np.uint64), 0) | np.uint64(1))[:, None]
 
 
 @lru_cache(maxsize=64)

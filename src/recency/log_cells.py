@@ -7,6 +7,7 @@ others may still hold what has expired since. That is not told apart from what
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -37,12 +38,14 @@ from recency.core.rank_log import (
     before_merging,
     guarantee,
     loosest,
+    runs_of,
     tightness_for_tree,
 )
 from recency.grid import Grid
 
 _MOST_EVENTS, _MOST_PLACED = 1 << 19, 3 << 21  # of one kernel call, and events times rows
 _TOGETHER = 1 << 12  # cells of events that are sorted at once, if they are of several rows
+_CACHED = 3 << 16  # cells of events whose arrays stay in the cache
 _FEW = 256  # logs that are cut out of all, and put back
 _MOST_FACTOR = 1e300  # finite, and far beyond the 2 at which it stops saying anything
 
@@ -86,9 +89,16 @@ class CellLogs:
         tightness, cells = self.tightness[keys], self.cells[logs] + moved
         return replace(self, tightness=tightness, cells=cells, log=self.log.take(logs))
 
+    def section(self, first: int, end: int) -> "CellLogs":
+        """The keys from ``first`` up to ``end``, without it."""
+        logs = np.searchsorted(self.cells, np.array([first, end]) * self.stride).tolist()
+        cells = self.cells[logs[0] : logs[1]] - first * self.stride
+        tightness = self.tightness[first:end]
+        return replace(self, tightness=tightness, cells=cells, log=self.log.section(*logs))
+
     def split(self) -> list["CellLogs"]:
         """Each key on its own."""
-        return [self.take(np.array([key])) for key in range(self.tightness.size)]
+        return [self.section(key, key + 1) for key in range(self.tightness.size)]
 
     @staticmethod
     def joined(bodies: Sequence["CellLogs"]) -> "CellLogs":
@@ -140,6 +150,7 @@ class LogCells:
         self.window, self.arrival = window, arrival
         self.tightness = rule.tightness(cell_error)
         self.kind = rule.name
+        self._batch = max(min(_MOST_EVENTS, _MOST_PLACED // grid.rows), 1)
 
     def empty(self, size: int, merge_levels: int) -> CellLogs:
         """No logs."""
@@ -175,12 +186,42 @@ class LogCells:
             order = np.argsort(ticks, kind="stable")
             keys, hashes = keys[order], hashes[order]
             ticks, weights = ticks[order], weights[order]
-        batch = min(_MOST_EVENTS, _MOST_PLACED // self.grid.rows)
-        for begin in range(0, ticks.size, batch):
-            rows = slice(begin, begin + batch)
+        if tally.size > 1 and ticks.size * self.grid.rows > _CACHED:
+            order = stable_order(keys)
+            keys, hashes = keys[order], hashes[order]
+            return self._absorb_by_key(body, cutoff, keys, hashes, ticks[order], weights[order])
+        for begin in range(0, ticks.size, self._batch):
+            rows = slice(begin, begin + self._batch)
             cells = self.grid.cells_of(hashes[rows])
             body = _put(body, cutoff, keys[rows], cells, ticks[rows], weights[rows])
         return body
+
+    def _absorb_by_key(
+        self,
+        body: CellLogs,
+        cutoff: Int64Array,
+        keys: Int64Array,
+        hashes: UInt64Array,
+        ticks: Int64Array,
+        weights: Int64Array,
+    ) -> CellLogs:
+        """Events in order of keys, some keys at a time: what these take stays in the cache."""
+        batch, step = self._batch, max(_CACHED // self.grid.rows, 1)
+        firsts = np.unique(keys[step::step])  # keys that a section begins with
+        firsts = np.concatenate([[0], firsts[firsts > 0], [cutoff.size]])
+        bounds = np.searchsorted(keys, firsts).tolist()
+        sections = []
+        for (first, end), (begin, stop) in zip(
+            pairwise(firsts.tolist()), pairwise(bounds), strict=True
+        ):
+            part = body.section(first, end)
+            for at in range(begin, stop, batch):
+                rows = slice(at, min(at + batch, stop))
+                cells = self.grid.cells_of(hashes[rows])
+                own = cutoff[first:end], keys[rows] - first
+                part = _put(part, *own, cells, ticks[rows], weights[rows])
+            sections.append(part)
+        return CellLogs.joined(sections)
 
     # --- merge ---
 
@@ -321,8 +362,7 @@ def _put(
         counts[logs] = added
 
         def times_of(positions: Int64Array) -> Int64Array:
-            cell = np.searchsorted(before, positions, side="right") - 1
-            return ticks[at(positions, cell)]
+            return ticks[at(positions, runs_of(positions, before))]
 
         log = log.append_units(counts, times_of, cutoff[owners])
     else:

@@ -25,6 +25,7 @@ MAGIC = b"RC"
 FORMAT_VERSION = 1
 _HEADER = len(MAGIC) + 4
 _CRC = 4
+_BLOCK = 1 << 15  # numbers encoded at once
 _MOST_VARINT_BYTES = 10  # ⌈64 / 7⌉
 
 Scalar = int | float | str | tuple[Any, ...] | None
@@ -56,6 +57,9 @@ def float_bits(x: NDArray[np.float64]) -> UInt64Array:
 
 def encode_varints(x: UInt64Array) -> tuple[NDArray[np.uint8], Int64Array]:
     """All numbers as LEB128, and the number of bytes of each."""
+    if x.size > _BLOCK:  # temporaries that stay in the cache
+        blocks = [encode_varints(x[i : i + _BLOCK]) for i in range(0, x.size, _BLOCK)]
+        return np.concatenate([out for out, _ in blocks]), np.concatenate([n for _, n in blocks])
     sizes = np.maximum(highest_bit(x), 0) // 7 + 1
     ends = np.cumsum(sizes)
     out = np.empty(int(ends[-1]) if ends.size else 0, dtype=np.uint8)

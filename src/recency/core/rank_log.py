@@ -71,6 +71,7 @@ from recency.core.arrays import (
 _ROUNDING = 1e-9  # outward slack on bounds that went through floating point
 _LEAST_ERROR = 2.0**-1000  # of leaves: one over it is a float
 _MANY = 64  # items of a key in one batch from which listing remembered ranks is tried
+_SCANNED = 1 << 14  # items up to which looking at all is faster than halving
 MOST_LEVELS = 1000  # of a tree of merges
 _MIN_TIGHTNESS = 2  # an error below 1; less would break the order of the levels
 MAX_TIGHTNESS = 2**62  # keeps everything: no stream is longer than 2⁶³ − 1
@@ -238,7 +239,7 @@ class RankLog:
             logs[0].rule,
             np.concatenate([log.tightness for log in logs]),
             np.concatenate([log.totals for log in logs]),
-            offsets(np.concatenate([np.diff(log.starts) for log in logs])),
+            offsets(np.concatenate([log.counts for log in logs])),
             np.concatenate([log.times for log in logs]),
             np.concatenate([log.ranks for log in logs]),
             np.concatenate([log.values for log in logs]),
@@ -247,7 +248,7 @@ class RankLog:
     def split(self) -> list["RankLog"]:
         """One log of one key for each key."""
         one = np.zeros(self.size, dtype=np.int64)
-        starts = np.stack([one, np.diff(self.starts)], axis=1)
+        starts = np.stack([one, self.counts], axis=1)
         bounds = self.starts.tolist()
         return [
             RankLog(
@@ -262,9 +263,23 @@ class RankLog:
             for i, (a, b) in enumerate(pairwise(bounds))
         ]
 
+    def section(self, first: int, end: int) -> "RankLog":
+        """The log of the keys from ``first`` up to ``end``, without it."""
+        starts = self.starts[first : end + 1]
+        items = slice(int(starts[0]), int(starts[-1]))
+        return RankLog(
+            self.rule,
+            self.tightness[first:end],
+            self.totals[first:end],
+            starts - starts[0],
+            self.times[items],
+            self.ranks[items],
+            self.values[items],
+        )
+
     def take(self, keys: Int64Array) -> "RankLog":
         """The log of some keys, on its own."""
-        counts = np.diff(self.starts)[keys]
+        counts = self.counts[keys]
         starts = offsets(counts)
         items = np.repeat(self.starts[keys] - starts[:-1], counts) + np.arange(starts[-1])
         return RankLog(
@@ -279,8 +294,8 @@ class RankLog:
 
     def replaced(self, keys: Int64Array, part: "RankLog") -> "RankLog":
         """This log with those of a few keys, which are ascending, as in ``part``."""
-        counts, totals = np.diff(self.starts), self.totals.copy()
-        counts[keys], totals[keys] = np.diff(part.starts), part.totals
+        counts, totals = self.counts, self.totals.copy()
+        counts[keys], totals[keys] = part.counts, part.totals
         own = np.append(self.starts[np.stack([keys, keys + 1])].T.ravel(), self.times.size).tolist()
         new = part.starts.tolist()
 
@@ -304,8 +319,13 @@ class RankLog:
     def among(self, keys: Int64Array, tightness: Int64Array) -> "RankLog":
         """These keys as ``keys``, which are ascending, among others without items."""
         counts, totals = np.zeros((2, tightness.size), dtype=np.int64)
-        counts[keys], totals[keys] = np.diff(self.starts), self.totals
+        counts[keys], totals[keys] = self.counts, self.totals
         return replace(self, tightness=tightness, totals=totals, starts=offsets(counts))
+
+    @property
+    def counts(self) -> Int64Array:
+        """How many items each key has."""
+        return self.starts[1:] - self.starts[:-1]  # as np.diff, which takes several times as long
 
     @property
     def entries(self) -> int:
@@ -319,7 +339,10 @@ class RankLog:
 
     def expired(self, cutoff: Int64Array) -> "RankLog":
         """Without what nobody needs whose windows begin at ``cutoff`` (per key) or later."""
-        return self._retained(self.item_keys(), self.times, self.ranks, self.values, cutoff)
+        keys = self.item_keys()
+        if not (self.times <= cutoff[keys]).any():
+            return self
+        return self._retained(keys, self.times, self.ranks, self.values, cutoff)
 
     def loosened(self, tightness: Int64Array, cutoff: Int64Array) -> "RankLog":
         """The log that the same streams have with less tightness: ranks kept there are kept here.
@@ -336,7 +359,7 @@ class RankLog:
 
     def item_keys(self) -> Int64Array:
         """The key of each item."""
-        return np.repeat(np.arange(self.size), np.diff(self.starts))
+        return np.repeat(np.arange(self.size), self.counts)
 
     def append(
         self, keys: Int64Array, times: Int64Array, values: Int64Array, cutoff: Int64Array
@@ -410,7 +433,7 @@ class RankLog:
         before_key = offsets(added)[:-1]
         grown = self._grown(touched, added)
         row = grown._candidates(touched, added, before_key, before_key, added, lambda unit: unit)
-        keys = touched[np.searchsorted(before_key, row, side="right") - 1]
+        keys = touched[runs_of(row, before_key)]
         ranks = self._ranks(row + 1, keys, touched, before_key)
         values = np.ones(row.size, dtype=np.int64)
         return self._joined(grown, keys, times_of(row), ranks, values, cutoff)
@@ -419,7 +442,8 @@ class RankLog:
         """This log with the totals that it will have."""
         totals = self.totals.copy()
         totals[touched] += added
-        return replace(self, totals=totals)
+        items = self.starts, self.times, self.ranks, self.values
+        return RankLog(self.rule, self.tightness, totals, *items)
 
     def _ranks(
         self, running: Int64Array, keys: Int64Array, touched: Int64Array, before_key: Int64Array
@@ -438,6 +462,8 @@ class RankLog:
         cutoff: Int64Array,
     ) -> "RankLog":
         """``grown`` with the items of this log and those of a batch (the first of each key too)."""
+        if not self.times.size:
+            return grown._retained(keys, times, ranks, values, cutoff)
         # The newest item of a key goes on growing while its time lasts.
         key_first = run_starts(keys)
         touched = keys[key_first]
@@ -496,10 +522,10 @@ class RankLog:
             one = self.bounds_of_one(int(since[0]))
             return np.array(one[:1]), np.array(one[1:])
         begin, end = self.starts[:-1], self.starts[1:]
-        if self.times.size > 16 * self.size:
+        if self.times.size > max(16 * self.size, _SCANNED):
             i = self._first_later(since)
         else:
-            later = offsets((self.times > since[self.item_keys()]).astype(np.int64))
+            later = offsets((self.times > np.repeat(since, end - begin)).view(np.int8))
             i = end - (later[end] - later[begin])
         has_item, has_older = i < end, (begin < i) & (i < end)
         if not has_item.any():
@@ -555,7 +581,7 @@ class RankLog:
             return "ranks out of order"
         if (self.times[1:] <= self.times[:-1])[keys[1:] == keys[:-1]].any():
             return "times out of order"
-        has_items = np.diff(self.starts) > 0
+        has_items = self.counts > 0
         newest = self.starts[1:][has_items] - 1
         if (self.totals[~has_items] != 0).any() or (
             self.ranks[newest] != self.totals[has_items]
@@ -591,7 +617,7 @@ class RankLog:
         """Keys, times and values of a stream that fits the log; see :meth:`merge`."""
         keys, gaps = self.item_keys(), self.gaps()
         to_older = gaps >> 1
-        filled = np.flatnonzero(np.diff(self.starts) > 0)
+        filled = np.flatnonzero(self.counts > 0)
         oldest = self.starts[filled]
         to_older[oldest] = (gaps[oldest] + 1) >> 1  # a unit at least of that gap has expired
         values = self.values + gaps - to_older
@@ -658,6 +684,16 @@ class RankLog:
         oldest = self.rule.oldest(level, self.totals[keys], self.tightness[keys])
         return ranks >> (level + 1) >= oldest
 
+    def _all_remembered(self, keys: Int64Array, ranks: Int64Array, values: Int64Array) -> BoolArray:
+        """:meth:`_remembers` of many items: keys keep as many units as ``tightness``."""
+        crowded = (self.totals > self.tightness)[keys]
+        some = np.flatnonzero(crowded)
+        if some.size == keys.size:
+            return self._remembers(keys, ranks, values)
+        remembered = ~crowded
+        remembered[some] = self._remembers(keys[some], ranks[some], values[some])
+        return remembered
+
     def _newest_first(self, keys: Int64Array, level: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Levels of items, newest first, and the highest so far, apart for each key.
 
@@ -688,7 +724,7 @@ class RankLog:
     ) -> "RankLog":
         """This log with those of the given items (by key, then time) that are still needed."""
         expired = times <= cutoff[keys]
-        keep = self._remembers(keys, ranks, values) | ((ranks == values) & ~expired)
+        keep = self._all_remembered(keys, ranks, values) | ((ranks == values) & ~expired)
         expired_items = np.flatnonzero(expired & keep)
         if expired_items.size > 1:
             level = _levels(ranks[expired_items], values[expired_items])
@@ -698,7 +734,13 @@ class RankLog:
             index = np.flatnonzero(keep)  # several times faster than masks, from the second use on
             keys, times, ranks, values = keys[index], times[index], ranks[index], values[index]
         starts = offsets(np.bincount(keys, minlength=self.size))
-        return replace(self, starts=starts, times=times, ranks=ranks, values=values)
+        return RankLog(self.rule, self.tightness, self.totals, starts, times, ranks, values)
+
+
+def runs_of(rows: Int64Array, starts: Int64Array) -> Int64Array:
+    """The run that each of some rows, ascending, belongs to; runs begin at ``starts``, 0 first."""
+    sizes = run_lengths(np.searchsorted(rows, starts), rows.size)
+    return np.repeat(np.arange(starts.size), sizes)
 
 
 def _ends_within_int64(keys: Int64Array, values: Int64Array) -> list[int]:
