@@ -36,7 +36,7 @@ def main():
         oldest = now - int(rows["at"].min())
         beta = np.ceil(np.log(1 / DECAY(oldest)) / np.log(1 + sketch.config.spread))
         report.add(f"ε = {error}: buckets", len(sketch.buckets), "", at_most=2 * beta + 2)
-        kept = sketch._sample.times.size
+        kept = sketch._keyed.state().body.entries
         report.add("  elements kept", kept, "")
         report.add("  bytes", sketch.nbytes / 1e3, "KB")
         report.add("  bytes per element", sketch.nbytes / kept, "bytes")

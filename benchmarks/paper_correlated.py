@@ -114,7 +114,7 @@ def relative(sets):
                     sketch, rate = data.fed(made)
                     answers = [sketch.query(each).value for each in data.thresholds]
                     errors.append(np.abs(np.array(answers) / truths - 1))
-                    space.append(sketch._sample.times.size)
+                    space.append(sketch._keyed.state().body.entries)
                     size.append(sketch.nbytes)
                     rates.append(rate)
                 rows.append((data.name, how, error, len(sketch.buckets), int(np.mean(space)),
