@@ -185,8 +185,8 @@ class KeepAll:
 
     def may_refuse(self, tally: Any, body: Samples, more: int) -> bool:
         """Whether there may be more elements than there is room for."""
-        most = tally.index - body.labels[0]
-        return bool((most > self._capacity - more).any() or (tally.index == INT64_MAX).any())
+        most = by_key.largest(tally.index - body.labels[0])
+        return most + more > self._capacity or by_key.largest(tally.index) == INT64_MAX
 
     def moved(self, tally: Any, body: Samples, keys: Int64Array, rows: Columns) -> Samples:
         """With what still counts at the latest times, if there is room for the rows as well."""

@@ -81,10 +81,14 @@ class ManyWeighed:
         lower, upper = bounds_of_sums(value)
         asked = np.flatnonzero(self.most > 0)
         if asked.size:
-            unit = by_key.of_rows(np.where(self.most > 0, self.most, 1.0), self.keys)
-            parts = elements.shares / unit
-            totals = self._sums(parts, is_random)[asked]
-            squares = self._sums(parts * (elements.units / unit), is_random)[asked]
+            rows = np.flatnonzero(is_random)
+            keys = self.keys[rows]
+            unit = by_key.of_rows(self.most, keys)
+            parts = elements.shares[rows] / unit
+            squared = parts * (elements.units[rows] / unit)
+            totals, squares = (
+                by_key.float_sums(keys, each, size)[asked] for each in (parts, squared)
+            )
             bounds = [
                 sum_interval(total, square, confidence)
                 for total, square in zip(totals.tolist(), squares.tolist(), strict=True)
@@ -97,8 +101,8 @@ class ManyWeighed:
                 1.001 * np.bincount(self.keys, elements.decayed, size) > lower
             )
             if says_more.any():
-                rows = np.broadcast_to(by_key.of_rows(says_more, self.keys), self.keys.size)
-                seen = self._sums(elements.decayed, rows)
+                which = np.broadcast_to(by_key.of_rows(says_more, self.keys), self.keys.size)
+                seen = self._sums(elements.decayed, which)
                 least, _ = bounds_of_sums(seen)
                 value, lower = np.maximum(value, seen), np.maximum(lower, least)
                 upper = np.maximum(upper, seen)

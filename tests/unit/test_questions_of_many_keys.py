@@ -5,9 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from recency import Bank, NoAnswerError, QuantileWave, RandomizedWave, SumWave
+from recency import (
+    Bank,
+    NoAnswerError,
+    QuantileWave,
+    RandomizedWave,
+    SumWave,
+    WeightBasedMergingHistogram,
+)
 from recency.algorithm import View
 from recency.core import by_key
+from recency.decay import FiniteExponential, NoDecay, Polynomial
 
 
 def answers_of_each(bank, question, *args, **kwargs):
@@ -72,6 +80,34 @@ def test_sums_and_ranks(window, capacity, repeated):
     compare(ranks, QuantileWave.quantiles, [0, 0.25, 0.99, 1], window)
     compare(ranks, QuantileWave.rank, 1.0, window, now=1200)
     compare(ranks, QuantileWave.count, window)
+
+
+@pytest.mark.parametrize(
+    ("decay", "capacity"),
+    [
+        (Polynomial(1.5), 2),
+        (Polynomial(1, scale=50), 20),
+        (Polynomial(1.5), None),
+        (NoDecay(), 5),
+        (FiniteExponential(0.01, 0.01), 5000),
+    ],
+)
+@pytest.mark.parametrize("repeated", [False, True])
+def test_correlated_sums(decay, capacity, repeated):
+    def weights(rng, size):
+        return rng.integers(0, 9, size) * 10.0 ** rng.integers(-6, 6, size)
+
+    bank = bank_of(
+        WeightBasedMergingHistogram(decay, capacity=capacity),
+        repeated,
+        value=lambda rng, size: rng.integers(0, 1000, size),
+        weight=weights,
+    )
+    for ask in (WeightBasedMergingHistogram.query, WeightBasedMergingHistogram.count):
+        for threshold in (0, 50, 990, 2000):
+            compare(bank, ask, threshold)
+            compare(bank, ask, threshold, now=1500)
+    compare(bank, WeightBasedMergingHistogram.range_sum, 20, 200)
 
 
 KINDS = {

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from recency import NoAnswerError, WeightBasedMergingHistogram, loads, merge_all
+from recency import Bank, NoAnswerError, WeightBasedMergingHistogram, keyed, loads, merge_all
 from recency.decay import (
     Chordal,
     Custom,
@@ -17,6 +17,7 @@ from recency.decay import (
     SlidingWindow,
     SuperExponential,
 )
+from states import change
 from unit.test_merging import edges_by_hand, ticks_by_hand
 
 DECAY = Polynomial(1.5)
@@ -213,6 +214,32 @@ def test_merging_different_clocks_is_one_pass_with_coins_by_id():
     assert loads(whole.to_bytes()) == whole
 
 
+@pytest.mark.parametrize("capacity", [3, 1000])
+@pytest.mark.parametrize(
+    "decay", [DECAY, NoDecay(), FiniteExponential(0.01, 0.2)], ids=["buckets", "one", "finite"]
+)
+def test_keys_are_merged_by_group_as_their_sketches_are(decay, capacity):
+    if isinstance(decay, FiniteExponential):
+        capacity = 5000
+    parts = []
+    for i, size in enumerate([300, 0, 40, 1, 900, 0, 7, 300]):
+        part = WeightBasedMergingHistogram(decay, capacity=capacity, stream=i)
+        stream = a_stream(size, seed=i) if size else {"value": [], "at": []}
+        part.update_many(stream["value"], at=np.asarray(stream["at"]) * 3 + 50 * i)
+        parts.append(part)
+    into = np.array([2, 0, 2, 0, 3, 4, 1, 2])
+    together = keyed.joined([part._keyed for part in parts])
+    merged = together.merged(into, 5).split()
+    for group, result in enumerate(merged):
+        mine = [part for part, number in zip(parts, into, strict=True) if number == group]
+        expected = merge_all(mine) if mine else parts[0].empty_like(stream=0)
+        sketch = expected._with(result)
+        if not sketch.is_empty:
+            assert sketch.to_bytes() == expected.to_bytes()
+            assert sketch.buckets == expected.buckets
+        assert sketch.query(3) == expected.query(3)
+
+
 def test_a_level_of_one_value_is_forgotten_together():
     """No element of the bucket may be left, but what was there is not forgotten."""
     sketch = WeightBasedMergingHistogram(DECAY, capacity=1, seed=4)
@@ -305,3 +332,43 @@ class TestFiniteExponential:
         sketch = WeightBasedMergingHistogram(self.DECAY, capacity=100)
         sketch.update_many(1, at=np.arange(1_000_000))
         assert float(sketch.query()) == pytest.approx(self.DECAY(np.arange(34)).sum())
+
+    def test_single_updates_are_refused_when_they_come(self):
+        sketch = WeightBasedMergingHistogram(self.DECAY, capacity=5)
+        for value in range(5):
+            sketch.update(value, at=value)
+        with pytest.raises(ValueError, match="there would be 6, and capacity is 5"):
+            sketch.update(5, at=5)
+        again = loads(sketch.to_bytes())
+        for each in (sketch, again, sketch.copy()):
+            assert float(each.count()) > 3
+            with pytest.raises(ValueError, match="there would be 6, and capacity is 5"):
+                each.update(5, at=5)
+            for value in range(100):  # one goes as another comes
+                each.update(value, at=34 + value * 7)
+            assert each.latest == 34 + 99 * 7
+
+    def test_banks_refuse_what_a_key_has_no_room_for(self):
+        bank = Bank(WeightBasedMergingHistogram(self.DECAY, capacity=5))
+        bank.update_many(["a", "b", "a", "c"], value=1, at=[1, 2, 3, 2])
+        bank.update_many("a", value=[2, 3, 4], at=5)
+        before = bank.to_bytes()
+        for keys, at in [(["b", "a"], 6), (["d"] * 6, 3), (["c"] * 5, [2, 3, 4, 5, 6])]:
+            with pytest.raises(ValueError, match="there would be 6, and capacity is 5"):
+                bank.update_many(keys, value=1, at=at)
+            assert bank.to_bytes() == before
+        bank.update_many(["a"] * 5, value=1, at=60)
+        assert [float(bank[key].count(now=60)) for key in "abc"] == [5, 0, 0]
+        assert {key: sketch.to_bytes() for key, sketch in bank.items()} == bank.to_bytes()
+
+    def test_there_is_room_however_many_were_seen(self):
+        sketch = WeightBasedMergingHistogram(self.DECAY, capacity=2)
+        change(sketch, latest=0, index=2**63 - 2)
+        sketch = loads(sketch.to_bytes())
+        sketch.update_many([1, 2], at=3)
+        before = sketch.to_bytes()
+        with pytest.raises(ValueError, match="there would be 3"):
+            sketch.update(1, at=3)
+        assert sketch.to_bytes() == before
+        sketch.update_many([1, 2], at=300)
+        assert float(sketch.count()) == 2

@@ -60,6 +60,11 @@ def counts_of(which: BoolArray, keys: Int64Array, size: int) -> Int64Array:
     return np.bincount(keys[which], minlength=size)
 
 
+def largest(values: Int64Array) -> int:
+    """The largest value ≥ 0 of all keys; 0 if there are none."""
+    return values.item() if values.size == 1 else int(values.max(initial=0))
+
+
 def sums(keys: Int64Array, values: Int64Array, size: int) -> tuple[Int64Array, BoolArray]:
     """The sum of the values ≥ 0 of each of ``size`` keys, and which are beyond int64.
 
