@@ -181,7 +181,7 @@ class Algorithm(ABC):
 
     @abstractmethod
     def merge(self, state: State, into: Int64Array, size: int) -> State:
-        """The state of ``size`` keys, where key i is merged into key ``into[i]``.
+        """The state of ``size`` keys, where key i is merged into key ``into[i]``; each gets some.
 
         A key that comes alone stays as it is, and so does one that comes with empty ones.
         """
