@@ -18,8 +18,8 @@ from recency import (
     WeightBasedMergingHistogram,
     loads,
     merge_all,
+    serialization,
 )
-from recency import sketch as sketch_module
 from recency.decay import Exponential, Polynomial
 from recency.spark import api, merge_df, sketch_df
 from recency.spark.build import Limits
@@ -300,7 +300,7 @@ def test_a_foreign_class_that_workers_do_not_have_harms_nobody(spark):
         assert float(merge_df(groups).query()) == 9
         assert unknown.family == 201
     finally:
-        sketch_module._classes.pop(201)
+        serialization._classes.pop(201)
 
 
 def test_strings_of_any_length_and_large_arrow_types(monkeypatch, spark):

@@ -336,7 +336,7 @@ class _Answers:
             self._put(np.array(filled)[places], keyed.ask(asked, **literals))
 
     def _put(self, rows: Any, given: Any) -> None:
-        if self._kind is _LIST:
+        if self._kind.gives == "items":
             for row, answer in zip(rows.tolist(), given, strict=True):
                 self._lists[row] = None if answer is None else _listed(answer)
             return
@@ -346,14 +346,14 @@ class _Answers:
 
     def arrow(self, kind: Any) -> pa.Array:
         """As a column of this type."""
-        if self._kind is _LIST:
+        if self._kind.gives == "items":
             return pa.array(self._lists, kind)
         fields = [pa.array(field) for field in self._estimates]
         return pa.StructArray.from_arrays(fields, _ANSWER.names, mask=pa.array(~self._has_one))
 
     def tolist(self) -> list[Any]:
         """As a list of what rows of Spark are made of."""
-        if self._kind is _LIST:
+        if self._kind.gives == "items":
             return self._lists
         return [
             dict(zip(_ANSWER.names, answer, strict=True)) if has_one else None
