@@ -139,7 +139,7 @@ class LogCells:
     merge_law = "bounded"
     draws_coins = False
     drawn_columns = 0
-    least_flush = _MOST_EVENTS  # each may touch many cells
+    least_flush = 1 << 17  # each may touch many cells
     most_weight = INT64_MAX
     cell_failure = product_failure = 0.0
 
@@ -350,23 +350,25 @@ def _put(
     log = body.log.take(places) if few else body.log
     logs = np.arange(places.size) if few else places
     owners = numbers // body.stride if few else body.owners
+    # Events are listed row by row, cells by key first: between the two lies a shift for each cell.
     before = offsets(added)[:-1]
+    shift = begins - before
+    is_shifted = bool(shift.any())
 
-    def at(positions: Int64Array, cell: Int64Array) -> Int64Array:
-        """Events, by where they are among those of all cells one after the other."""
-        found: Int64Array = events[positions + (begins - before)[cell]]
-        return found
+    def times_of(positions: Int64Array) -> Int64Array:
+        if is_shifted:
+            positions = positions + shift[runs_of(positions, before)]
+        times: Int64Array = ticks[events[positions]]
+        return times
 
     if (weights == 1).all() and _is_strict(keys, ticks, cutoff.size):
         counts = np.zeros(log.size, dtype=np.int64)
         counts[logs] = added
-
-        def times_of(positions: Int64Array) -> Int64Array:
-            return ticks[at(positions, runs_of(positions, before))]
-
         log = log.append_units(counts, times_of, cutoff[owners])
     else:
-        order = at(np.arange(events.size), np.repeat(np.arange(added.size), added))
+        order = events
+        if is_shifted:
+            order = events[np.arange(events.size) + np.repeat(shift, added)]
         log = log.append_sorted(
             np.repeat(logs, added), ticks[order], weights[order], cutoff[owners]
         )

@@ -18,6 +18,7 @@ from recency.core.arrays import (
     UInt64Array,
     cutoffs,
     offsets,
+    stable_order,
 )
 from recency.core.codec import RecordReader, RecordWriter, corrupt
 from recency.core.dispersion import dispersion
@@ -170,6 +171,10 @@ class SampleCells:
     ) -> KeyedSample:
         """Those of one event in all its cells share its coin."""
         stride, rows = body.stride, body.rows
+        if tally.size > 1:  # a block has few keys: what is known of them stays in the cache
+            order = stable_order(keys)
+            keys, hashes, coins = keys[order], hashes[order], coins[order]
+            ticks, weights = ticks[order], weights[order]
         own_cutoff = cutoffs(tally.latest, self.window)
         cutoff = np.repeat(own_cutoff, stride)
         sample = body.sample
