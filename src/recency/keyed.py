@@ -133,6 +133,8 @@ class Keyed:
 
         A key without an answer has NaN in (−∞, ∞), or None.
         """
+        if not len(self):
+            return _together([]) if question.gives in ("estimate", "estimates") else []
         if not question.is_per_key:
             try:
                 return question.answer(self.view(), *args, **kwargs)
