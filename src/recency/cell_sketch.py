@@ -160,8 +160,9 @@ def without_others(grid: Grid, lower: FloatArray, most: FloatArray) -> FloatArra
 
     With probability 1 − e⁻ᵈ that is at most (e/w)(most − x), in some row.
     """
+    if not grid.noise:  # most may be infinite
+        return lower
     if grid.noise >= 1:
         return np.zeros_like(lower)
-    rounding = ROUNDING if grid.noise else 0.0
-    share = (lower - grid.noise * most) / (1 - grid.noise) * (1 - rounding)
+    share = (lower - grid.noise * most) / (1 - grid.noise) * (1 - ROUNDING)
     return np.maximum(share, 0.0)

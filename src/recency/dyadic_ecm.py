@@ -269,7 +269,10 @@ class DyadicEcm(CellSketch):
         high = validate.integer(hi, "hi", 0, grid.largest)
         if low > high:
             raise ValueError(f"lo must not be above hi, got {low} and {high}")
-        return _scales(view, counts_of(view, window, now)).range_count(low, high + 1)
+        counts = counts_of(view, window, now)
+        if not view.state.tally.totals[0]:
+            return Estimate(0.0, 0.0, 0.0)
+        return _scales(view, counts).range_count(low, high + 1)
 
     @question_of_a_key
     def quantile(

@@ -209,7 +209,7 @@ def _inner_product(view: View, other: State, window: Duration | None, now: Time 
     )
     mine, theirs = (each.middle[where] for each, where in zip(counts, places, strict=True))
     middle = (mine * theirs).sum(axis=2).min(axis=1)
-    most = _outward(np.prod([each.total(cell_failure)[2] for each in counts], axis=0))
+    most = _outward(_products(*(each.total(cell_failure)[2] for each in counts)))
     upper = np.minimum(_outward(high), most)
     lower = np.minimum(without_others(grid, low, most), upper)
     counted = (view.state.tally.totals > 0) & (other.tally.totals > 0)
@@ -229,4 +229,5 @@ def _outward(x: FloatArray) -> FloatArray:
 
 def _products(a: FloatArray, b: FloatArray) -> FloatArray:
     """Nothing times what may be anything is nothing."""
-    return np.where((a == 0) | (b == 0), 0.0, a * np.where(a == 0, 0.0, b))
+    nothing = (a == 0) | (b == 0)
+    return np.where(nothing, 0.0, a) * np.where(nothing, 0.0, b)

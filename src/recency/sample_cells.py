@@ -91,9 +91,12 @@ class KeyedSample:
         """The keys of several one after the other."""
         sizes = np.array([each.size for each in bodies])
         firsts = offsets(sizes)[:-1]
-        filled = [i for i, each in enumerate(bodies) if each.sample.times.size or not i]
         sample = bodies[0].sample
-        if len(filled) > 1:
+        # What was forgotten may be all that a sample has to say.
+        filled = [
+            i for i, each in enumerate(bodies) if each.sample.edges.size or each.sample.times.size
+        ]
+        if filled not in ([], [0]):
             samples = [bodies[i].sample for i in filled]
             sample = LevelSample.side_by_side(samples, firsts[filled], bodies[0].stride)
         return replace(bodies[0], size=int(sizes.sum()), sample=sample)

@@ -6,9 +6,11 @@ import pytest
 
 from recency import (
     CorruptSketchError,
+    DyadicEcm,
     EcmSketch,
     Estimate,
     IncompatibleSketchError,
+    encode_many,
     loads,
     merge_all,
 )
@@ -261,3 +263,37 @@ def test_bytes_of_sampled_cells_with_weights_near_two_to_the_53_are_read():
         sketch = EcmSketch(counter="rw", relative_error=0.3)
         sketch.update_many([0, 1, 2], at=0, weight=rng.integers(2**52, 2**53, 3))
         assert loads(sketch.to_bytes()) == sketch
+
+
+def _all_forgotten(**other):
+    """Copies of one event share its coin: a level without room for them keeps none."""
+    sketch = EcmSketch(counter="rw", width=4, depth=1, cell_error=0.5, cell_capacity=2, **other)
+    sketch.update_many(["a"] * 9, at=5, id=1)
+    return sketch
+
+
+def test_a_sample_that_only_forgot_merges_as_it_is():
+    forgot = _all_forgotten()
+    assert forgot.total().upper == math.inf
+    assert forgot.empty_like().merge(forgot) == forgot
+    assert merge_all([forgot.empty_like(), forgot, forgot.empty_like()]) == forgot
+    other = forgot.empty_like(stream=1)
+    other.update("b", at=6)
+    assert encode_many([other, forgot]) == [other.to_bytes(), forgot.to_bytes()]
+    assert other.copy().merge(forgot) == forgot.copy().merge(other)
+    assert other.merge(forgot).total().upper == math.inf
+
+
+def test_nothing_times_what_may_be_anything_is_nothing():
+    forgot = _all_forgotten(optimize_for="inner_product")
+    nothing = Estimate(0.0, 0.0, 0.0)
+    assert forgot.inner_product(forgot.empty_like()) == nothing
+    assert forgot.empty_like().inner_product(forgot) == nothing
+
+
+def test_dyadic_answers_without_upper_bounds():
+    ports = DyadicEcm(counter="rw", universe_bits=1, width=4, cell_capacity=2)
+    assert ports.range_count(0, 1) == Estimate(0.0, 0.0, 0.0)
+    ports.update_many([1] * 9, at=5, id=1)
+    answer = ports.query(1)
+    assert answer.lower <= 9 <= answer.upper == math.inf
