@@ -36,7 +36,7 @@ def filled(make, keys=7, rows=3_000, seed=1):
 
 
 def view_of(bank):
-    keyed = bank._column._keyed
+    keyed = bank._keyed
     return View(keyed.algorithm, keyed.state())
 
 
@@ -46,9 +46,9 @@ def test_questions_about_all_keys_are_those_about_each(make, window):
     bank = filled(make)
     view, sketches = view_of(bank), [sketch for _, sketch in bank.items()]
     items = np.arange(0, 12)
-    many = CellSketch.query_many.of_view(view, items, window)
+    many = CellSketch.query_many.question.answer(view, items, window)
     one, total = (
-        ask.of_view(view, *item, window)
+        ask.question.answer(view, *item, window)
         for ask, item in ((CellSketch.query, [3]), (CellSketch.total, []))
     )
     guarantees = view.algorithm.guarantee(view.state)
@@ -63,7 +63,7 @@ def test_questions_about_all_keys_are_those_about_each(make, window):
             assert np.max(all_keys.confidence[i]) == own.confidence
         assert guarantees[i] == sketch.guarantee
     if isinstance(bank.prototype, EcmSketch):
-        joins = EcmSketch.self_join.of_view(view, window)
+        joins = EcmSketch.self_join.question.answer(view, window)
         for i, sketch in enumerate(sketches):
             own = sketch.self_join(window)
             assert (joins.value[i], joins.lower[i], joins.upper[i]) == (
@@ -115,7 +115,7 @@ def test_cells_without_events_cost_nothing():
         bank.update_many(
             np.arange(1_000), item=1, weight=0, **({} if make().config.by == "count" else {"at": 1})
         )
-        keyed = bank._column._keyed
+        keyed = bank._keyed
         assert keyed.state().body.nbytes <= 16 * 1_000
     sketch = DyadicEcm()
     sketch.update(5, at=1)
