@@ -18,6 +18,7 @@ from recency.core.arrays import (
     UInt64Array,
     cutoffs,
     offsets,
+    ranges,
     stable_order,
 )
 from recency.core.codec import RecordReader, RecordWriter, corrupt
@@ -114,13 +115,17 @@ class KeyedSample:
 def _rows_of(
     keys: Int64Array, owners: Int64Array, size: int
 ) -> tuple[NDArray[np.intp], Int64Array]:
-    """Rows of some keys, one after the other, and the number in ``keys`` of each."""
-    number = np.full(size, -1)
-    number[keys] = np.arange(keys.size)
-    rows = np.flatnonzero(number[owners] >= 0)
-    numbers = number[owners[rows]]
-    order = np.argsort(numbers, kind="stable")
-    return rows[order], numbers[order]
+    """Rows of some keys, one after the other, and the number in ``keys`` of each.
+
+    Keys may be asked for several times.
+    """
+    wanted = np.zeros(size, dtype=np.bool_)
+    wanted[keys] = True
+    rows = np.flatnonzero(wanted[owners])
+    rows = rows[np.argsort(owners[rows], kind="stable")]
+    starts, ends = (np.searchsorted(owners[rows], keys, side) for side in ("left", "right"))
+    counts = ends - starts
+    return rows[ranges(starts, counts)], np.repeat(np.arange(keys.size), counts)
 
 
 class SampleCells:

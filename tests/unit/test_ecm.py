@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from recency import (
+    Bank,
     CorruptSketchError,
     DyadicEcm,
     EcmSketch,
@@ -297,3 +298,12 @@ def test_dyadic_answers_without_upper_bounds():
     ports.update_many([1] * 9, at=5, id=1)
     answer = ports.query(1)
     assert answer.lower <= 9 <= answer.upper == math.inf
+
+
+@pytest.mark.parametrize("counter", COUNTERS)
+def test_a_key_may_be_asked_for_several_times(counter):
+    bank = Bank(DyadicEcm(counter=counter, names=True))
+    bank.update_many(["a", "b", "a"], ["x", "y", "x"], at=[1, 2, 3])
+    assert bank.total(keys=["a", "b", "a", "a"]).value.tolist() == [2, 1, 2, 2]
+    names = [[name for name, _ in each] for each in bank.heavy_hitters(0.5, keys=["a", "b", "a"])]
+    assert names == [["x"], ["y"], ["x"]]
