@@ -23,7 +23,7 @@ def test_coins_of_events_with_integer_ids_are_those_of_spark(spark):
     ids, times = rng.integers(-(2**63), 2**63 - 1, 300), rng.integers(-(2**40), 2**40, 300)
     values = np.append(rng.normal(0, 1, 298) ** 2, [0.0, 5e-324])
     wave = SumWave(seed=-3)
-    _, _, ours = wave._checked(values, times, ids)
+    *_, ours = wave._algorithm.check(None, value=values, at=times, id=ids)
     columns = zip(ids.tolist(), times.tolist(), values.tolist(), strict=True)
     rows = spark.createDataFrame(list(columns), "id long, at long, value double")
     hashed = F.xxhash64(F.lit(-3).cast("long"), "id", "at", "value")
