@@ -27,7 +27,7 @@ cluster-test: .venv/dev.installed .venv/java.found
 	$(BIN)/python tests/spark/cluster.py
 
 demo: .venv/demo.installed .venv/java.found
-	$(BIN)/python -m recency.demo
+	$(BIN)/python examples/demo.py
 
 bench: .venv/bench.installed .venv/java.found
 	@for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done

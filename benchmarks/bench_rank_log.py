@@ -7,8 +7,8 @@ from recency import ExponentialHistogram, decode_many, encode_many
 from recency.core import codec
 from recency.core.arrays import cutoffs
 from recency.core.codec import RecordReader, RecordWriter
-from recency.core.counter_states import CounterStates, read_states, write_states
 from recency.core.rank_log import EXPONENTIAL, WAVE, RankLog
+from recency.counters.records import CounterStates, read_states, write_states
 
 KEYS, EVENTS, WINDOW = 100_000, 1_000_000, 10**6
 

@@ -7,13 +7,16 @@ airlines as servers). Tables go to ``results/paper_ecm_*.tsv``, pictures to ``..
 
 import sys
 import time
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from harness import save, write_table
 from recency import EcmSketch, merge_all
-from recency.demo import load_flights
+
+sys.path.append(str(Path(__file__).parent.parent / "examples"))
+from demo import load_flights
 
 ERRORS = (0.05, 0.1, 0.15, 0.2, 0.25)
 CONFIDENCE = 0.9  # δ = 0.1

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from recency.algorithm import State, View
-from recency.core.fading import stored_once
+from recency.core.decaying_levels import stored_once
 from recency.keyed import Keyed
 
 

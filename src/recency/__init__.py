@@ -5,10 +5,9 @@ an :class:`Estimate` with an interval that covers the truth.
 """
 
 from recency.bank import Bank
-from recency.decayed_sample import DecayedSample
-from recency.deterministic_wave import DeterministicWave
-from recency.dyadic_ecm import DyadicEcm
-from recency.ecm import EcmSketch
+from recency.counters.deterministic_wave import DeterministicWave
+from recency.counters.exponential_histogram import ExponentialHistogram
+from recency.counters.nth_recent_wave import NthRecentWave
 from recency.errors import (
     CorruptSketchError,
     IncompatibleSketchError,
@@ -16,13 +15,15 @@ from recency.errors import (
     OutOfOrderError,
 )
 from recency.estimate import Estimate
-from recency.exponential_histogram import ExponentialHistogram
-from recency.nth_recent_wave import NthRecentWave
-from recency.quantile_wave import QuantileWave
-from recency.randomized_wave import RandomizedWave
+from recency.frequencies.dyadic_ecm import DyadicEcm
+from recency.frequencies.ecm_sketch import EcmSketch
+from recency.moved import MOVED as _MOVED  # noqa: F401  (old names in pickles)
+from recency.samples.decayed_sample import DecayedSample
+from recency.samples.quantile_wave import QuantileWave
+from recency.samples.randomized_wave import RandomizedWave
+from recency.samples.sum_wave import SumWave
+from recency.samples.weight_based_merging_histogram import WeightBasedMergingHistogram
 from recency.sketch import Sketch, decode_many, encode_many, loads, merge_all
-from recency.sum_wave import SumWave
-from recency.wbmh import WeightBasedMergingHistogram
 
 __version__ = "0.1.0"
 

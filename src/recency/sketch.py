@@ -26,6 +26,8 @@ __all__ = ["Sketch", "decode_many", "encode_many", "loads", "merge_all"]
 
 _S = TypeVar("_S", bound="Sketch")
 
+_unpickled = unpickled  # as pickles of 0.1 name it
+
 
 @dataclass(frozen=True)
 class NoSettings:

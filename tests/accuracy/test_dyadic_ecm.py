@@ -5,7 +5,7 @@ import pytest
 
 from accuracy.statistics import assert_rare
 from recency import DyadicEcm, merge_all
-from recency.cell_algorithm import Parts
+from recency.frequencies.algorithm import Parts
 from states import body_of, change
 
 SIZE = 5_000

@@ -11,7 +11,7 @@ import pytest
 
 from accuracy.statistics import assert_rare
 from recency import WeightBasedMergingHistogram, merge_all
-from recency.core.merging import regions_of
+from recency.core.time_buckets import regions_of
 from recency.decay import Custom, NoDecay, Polynomial
 
 ERROR, DOUBT = 0.2, 0.1

@@ -34,6 +34,8 @@ def test_intervals_miss_as_rarely_as_they_say(family):
 
 
 def test_trials_notice_intervals_that_are_too_narrow(monkeypatch):
-    monkeypatch.setattr("recency.window_sample.sum_intervals", lambda n, _: (0.95 * n, 1.05 * n))
+    monkeypatch.setattr(
+        "recency.samples.window_sample.sum_intervals", lambda n, _: (0.95 * n, 1.05 * n)
+    )
     with pytest.raises(AssertionError, match=r"Distinct interval: .* missed"):
         run_trials(Distinct, range(TRIALS), 0.95)

@@ -1,4 +1,4 @@
-from recency import demo
+import demo
 
 
 def test_the_demo_prints_answers_whose_intervals_hold(spark, tmp_path, capsys):

@@ -5,7 +5,7 @@ import pytest
 
 from recency import Bank, DyadicEcm, EcmSketch, NoAnswerError, decode_many, loads, merge_all
 from recency.algorithm import View
-from recency.cell_sketch import CellSketch
+from recency.frequencies.cell_sketch import CellSketch
 from recency.keyed import joined
 from states import body_of
 

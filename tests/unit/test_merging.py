@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from recency.core.merging import Regions, regions_of
+from recency.core.time_buckets import Regions, regions_of
 from recency.decay import Custom, NoDecay, Polynomial
 
 

@@ -11,12 +11,12 @@ from recency import (
     RandomizedWave,
     SumWave,
     WeightBasedMergingHistogram,
-    coins,
     loads,
     merge_all,
 )
 from recency.decay import Polynomial
 from recency.errors import SharedCoinsWarning
+from recency.samples import coins
 
 KINDS = {
     "sums": lambda stream=0: SumWave(stream=stream),

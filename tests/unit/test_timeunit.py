@@ -314,7 +314,9 @@ def test_sketches_refuse_ticks_of_another_unit(cls):
 @pytest.mark.parametrize("latest", [2**63 - 1, -(2**63) + 1])
 def test_sketches_of_times_that_are_now_refused_still_answer(latest, monkeypatch):
     far = ExponentialHistogram(window=100, unit="s")
-    monkeypatch.setattr("recency.arrival.to_tick", lambda at, unit: at)  # as a release before did
+    monkeypatch.setattr(
+        "recency.counters.arrival.to_tick", lambda at, unit: at
+    )  # as a release before did
     far.update(3, at=latest)
     back = loads(far.to_bytes())
     assert back.latest == latest

@@ -1,0 +1,1 @@
+"""Counts over the latest part of a stream in time order, with bounds that are certain."""

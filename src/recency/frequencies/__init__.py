@@ -1,0 +1,1 @@
+"""How often items came: rows of cells to which items are hashed, each a counter or a sample."""

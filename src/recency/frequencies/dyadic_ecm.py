@@ -1,0 +1,369 @@
+"""Heavy hitters, ranges and quantiles over sliding windows (Papapetrou et al. 2012, §6.1)."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from recency.algorithm import View
+from recency.core import geometry, validate
+from recency.core.rank_log import kept_ranks
+from recency.core.sizing import capacity_for_count
+from recency.counters.arrival import Arrival
+from recency.estimate import Estimate
+from recency.frequencies.algorithm import CellAlgorithm
+from recency.frequencies.cell_counts import Counts
+from recency.frequencies.cell_sketch import (
+    CellSketch,
+    check_counter,
+    counts_of,
+    points,
+    settings_of,
+    since_of,
+)
+from recency.frequencies.grid import DyadicGrid
+from recency.frequencies.names import IDENTITY_BITS, NameSample, capacity_for_names
+from recency.frequencies.scales import Scales
+from recency.questions import question_of_a_key
+from recency.timeunit import UNITS, Duration, Time, to_duration
+
+_MOST_CELLS = 1 << 21
+_PER_ENTRY, _PER_CELL, _PER_NAME = 24, 32, 150  # bytes
+_LEAST_THRESHOLD = 1e-9
+
+
+@dataclass(frozen=True)
+class DyadicConfig:
+    """Configuration of a dyadic ECM-sketch; ``window`` in ticks."""
+
+    window: int | None
+    relative_error: float
+    confidence: float
+    counter: str
+    by: str
+    late: str
+    universe_bits: int
+    min_threshold: float
+    names: bool
+    width: int
+    depth: int
+    range_depth: int
+    cell_error: float
+    cell_capacity: int | None
+    name_capacity: int | None
+    seed: int
+    unit: str | None
+
+
+class DyadicEcm(CellSketch):
+    """The heavy hitters of any recent window, counts of ranges, and quantiles, of integers.
+
+    An ECM-sketch for each scale 2ⁱ: the one of scale i counts the ranges [k·2ⁱ, (k+1)·2ⁱ). Heavy
+    hitters are found by halving ranges that are heavy enough. **Errors are relative to the total of
+    the window.**
+
+    **Guarantee.** :meth:`heavy_hitters` of a share φ returns every item with at least
+    φ + ``relative_error`` of the window's total — certainly, with ``counter="eh"`` and ``"dw"`` —
+    and with probability ``confidence`` none with less than φ (Theorem 5; for φ ≤ (1 − 3ε)/4). A
+    point query is within ``guarantee`` · total, a range count within 2 · ``universe_bits`` times
+    that at most; intervals say what holds for each answer.
+
+    **Cost.** At the defaults 88 rows of 56 cells: see :meth:`forecast`. Scales with no more ranges
+    than a row has cells have a cell for each range, and need no other row.
+
+    **Merging** is bounded with ``"eh"`` and ``"dw"`` (Theorem 4), exact with ``"rw"``, which takes
+    many times the memory.
+
+    **Time.** With ``"eh"`` and ``"dw"`` events must not be older than ``latest``; within one
+    ``update_many`` any order will do.
+
+    Parameters
+    ----------
+    window
+        The largest window that may be asked, in ticks or as a duration (with ``unit``); None for
+        no bound.
+    relative_error, confidence
+        In (0, 1).
+    counter
+        ``"eh"`` exponential histograms, ``"dw"`` deterministic waves, ``"rw"`` samples.
+    by
+        ``"time"``, or ``"count"``: windows are the last so many updates.
+    late
+        ``"raise"`` an ``OutOfOrderError`` for an event before ``latest``, or ``"clamp"`` it.
+    stream
+        Tells apart sketches that are built side by side and merged later (``"rw"``, ``names``).
+    universe_bits
+        Items are integers from 0 to 2^bits − 1. With ``names``, bits of their hashes.
+    min_threshold
+        The least share that heavy hitters may be asked for.
+    names
+        Items are strings, bytes or any integers; heavy hitters come back by their names, as a
+        :class:`NameSample <recency.frequencies.names.NameSample>` knows them, or else as the
+        integer that stands for their hash. Ranges and quantiles are refused.
+    width, depth, range_depth, cell_error, cell_capacity, name_capacity
+        The geometry; None for what the error takes. ``depth`` rows count items, ``range_depth``
+        rows each other scale.
+    seed
+        Sketches with different seeds do not merge.
+    unit
+        None (plain integers), ``"s"``, ``"ms"`` or ``"us"`` since 1970.
+
+    Examples
+    --------
+    >>> from recency import DyadicEcm
+    >>> ports = DyadicEcm(window="1 day", unit="s", universe_bits=16)
+    >>> ports.update_many([443, 443, 22, 443, 8080, 80] * 10_000, at=range(60_000))
+    >>> [port for port, _ in ports.heavy_hitters(0.3, "1 hour")]
+    [443]
+    >>> answer = ports.range_count(0, 1023, "1 hour")  # exact: 3,000
+    >>> answer.lower <= 3000 <= answer.upper
+    True
+    >>> float(ports.quantile(0.5, "1 hour"))
+    443.0
+
+    References
+    ----------
+    Papapetrou, Garofalakis & Deligiannakis, *Sketch-based Querying of Distributed Sliding-Window
+    Data Streams*, VLDB 2012, §6.1. Cormode & Muthukrishnan, *An improved data stream summary: the
+    count-min sketch and its applications*, 2005, §4.
+    """
+
+    family = 9
+    config: DyadicConfig
+    config_class = DyadicConfig
+
+    def __init__(
+        self,
+        window: Duration | None = None,
+        relative_error: float = 0.1,
+        confidence: float = 0.95,
+        counter: Literal["eh", "dw", "rw"] = "eh",
+        by: Literal["time", "count"] = "time",
+        late: Literal["raise", "clamp"] = "raise",
+        stream: int = 0,
+        *,
+        universe_bits: int = 32,
+        min_threshold: float = 0.01,
+        names: bool = False,
+        width: int | None = None,
+        depth: int | None = None,
+        range_depth: int | None = None,
+        cell_error: float | None = None,
+        cell_capacity: int | None = None,
+        name_capacity: int | None = None,
+        seed: int = 0,
+        unit: Literal["s", "ms", "us"] | None = None,
+    ) -> None:
+        validate.one_of(unit, "unit", UNITS)
+        validate.one_of(counter, "counter", ("eh", "dw", "rw"))
+        Arrival(by, late, unit)
+        check_counter(counter, late, cell_capacity)
+        if not isinstance(names, bool):
+            raise TypeError(f"names must be a bool, got {type(names).__name__}")
+        if name_capacity is not None and not names:
+            raise ValueError("name_capacity is for names=True alone")
+        error = validate.fraction(relative_error, "relative_error")
+        sure = validate.confidence(confidence)
+        bits = validate.integer(universe_bits, "universe_bits", 1, IDENTITY_BITS if names else 63)
+        least = validate.fraction(min_threshold, "min_threshold")
+        if least < _LEAST_THRESHOLD:
+            raise ValueError(f"min_threshold must be at least {_LEAST_THRESHOLD:g}, got {least:g}")
+        best = geometry.choose(error, sure, counter == "rw", False)
+        range_depth = best.depth if range_depth is None else range_depth
+        range_depth = validate.integer(range_depth, "range_depth", 1, 64)
+        if depth is None:
+            depth = min(_rows_for_items(least, 1 - sure, range_depth), 64)
+        depth = validate.integer(depth, "depth", range_depth, 64)
+        if counter == "rw" and cell_capacity is None:
+            left = geometry.left_to_counters(1 - sure, depth)
+            counters = geometry.counters_in_doubt(0, depth, False)
+            cell_capacity = capacity_for_count(best.cell_error, left / counters)
+        if names and name_capacity is None:
+            name_capacity = capacity_for_names(least, 1 - sure)
+        self.config = DyadicConfig(
+            None if window is None else to_duration(window, unit),
+            error,
+            sure,
+            counter,
+            by,
+            late,
+            bits,
+            least,
+            names,
+            validate.integer(best.width if width is None else width, "width", 2, 1 << 20),
+            depth,
+            range_depth,
+            validate.fraction(best.cell_error if cell_error is None else cell_error, "cell_error"),
+            None
+            if cell_capacity is None
+            else validate.integer(cell_capacity, "cell_capacity", 1, 2**31),
+            None
+            if name_capacity is None
+            else validate.integer(name_capacity, "name_capacity", 1, 2**31),
+            validate.integer(seed, "seed"),
+            unit,
+        )
+        super().__init__(DyadicAlgorithm(self.config), stream)
+
+    # --- questions ---
+
+    @question_of_a_key
+    def heavy_hitters(
+        view: View, threshold: float, window: Duration | None = None, now: Time | None = None
+    ) -> list[tuple[Any, Estimate]]:
+        """Items of the events in (now − window, now] that reach ``threshold``, largest first.
+
+        A float in (0, 1) is a share φ of them all, an integer ≥ 1 a count. All items from
+        φ + ``guarantee`` on are there; with probability ``confidence`` none below φ, as long as
+        φ ≤ (1 − 3 · ``guarantee``)/4. With
+        ``names``, one that has no name comes as the integer that stands for its hash.
+        """
+        algorithm = view.algorithm
+        grid, least = algorithm.grid, algorithm.min_threshold
+        share, count = _threshold(threshold, least)
+        since = since_of(view, window, now)
+        scales = _scales(view, algorithm.counts(view.state, since))
+        total = scales.total[1]
+        if count and count < least * total:
+            raise ValueError(
+                f"threshold must be at least {least:g} of all {total:g} (min_threshold), "
+                f"got {count}"
+            )
+        # No heavy hitter is below: neither the most that it can be, nor its estimate.
+        cell_error = float(algorithm.cell_error(view.state)[0])
+        floor = share * total + count + grid.error(cell_error) * total
+        if not floor or not view.state.tally.totals[0]:
+            return []
+        nodes = np.arange(grid.ranges(grid.exact_scale), dtype=np.uint64)
+        for scale in range(grid.exact_scale, -1, -1):
+            estimates, _, most = (each.min(axis=0) for each in scales.found(scale, nodes))
+            nodes = nodes[(most >= floor) & (estimates >= (1 - cell_error) * floor)]
+            if scale:
+                nodes = np.repeat(nodes << np.uint64(1), 2)
+                nodes[1::2] += np.uint64(1)
+        answer = points(view, scales.counts, grid.cells_of_nodes(0, nodes))
+        value, lower, upper = (x[0].tolist() for x in (answer.value, answer.lower, answer.upper))
+        confidence = float(answer.confidence[0, 0])
+        names: dict[int, Any] = {}
+        for part, body in zip(algorithm.names, view.state.body.each[1:], strict=True):
+            names = part.names(body, grid.universe_bits, int(since[0]))
+        return [
+            (
+                names.get(int(nodes[i]), int(nodes[i])),
+                Estimate(value[i], lower[i], upper[i], confidence),
+            )
+            for i in np.lexsort((nodes, -answer.value[0])).tolist()
+        ]
+
+    @question_of_a_key
+    def range_count(
+        view: View, lo: int, hi: int, window: Duration | None = None, now: Time | None = None
+    ) -> Estimate:
+        """How many events in (now − window, now] had an item from ``lo`` to ``hi``, both included.
+
+        The sum of at most two ranges of each scale, each of which adds to the error.
+        """
+        grid = _grid_of_integers(view, "range_count")
+        low = validate.integer(lo, "lo", 0, grid.largest)
+        high = validate.integer(hi, "hi", 0, grid.largest)
+        if low > high:
+            raise ValueError(f"lo must not be above hi, got {low} and {high}")
+        counts = counts_of(view, window, now)
+        if not view.state.tally.totals[0]:
+            return Estimate(0.0, 0.0, 0.0)
+        return _scales(view, counts).range_count(low, high + 1)
+
+    @question_of_a_key
+    def quantile(
+        view: View, q: float = 0.5, window: Duration | None = None, now: Time | None = None
+    ) -> Estimate:
+        """The least item such that a share ``q`` of the events in (now − window, now] is up to it.
+
+        The lower end of the interval is certain with ``counter="eh"`` and ``"dw"``.
+        """
+        _grid_of_integers(view, "quantile")
+        share = validate.number(q, "q", 0, 1)
+        return _scales(view, counts_of(view, window, now)).quantile(share)
+
+    def forecast(self, events: int, seen: int | None = None) -> int:
+        """Bytes of memory, at most, for ``"eh"`` and ``"dw"``.
+
+        With so many events of weight 1 in the largest window, and ``seen`` in all: a thousand times
+        as many, unless it is given. Most is taken if they are spread evenly over the cells. As
+        bytes, for storage, a sketch takes about an eighth of it.
+        """
+        config = self.config
+        if config.counter == "rw":
+            raise ValueError('forecast is for counter="eh" and "dw"')
+        most = validate.integer(events, "events", 0)
+        ever = 1000 * most if seen is None else validate.integer(seen, "seen", most)
+        grid, rule = self._algorithm.grid, self._algorithm.cells.rule
+        tightness = int(self._keyed.state().body.cells.tightness[0])
+        kept = int(kept_ranks(rule, np.array([-(-most // config.width)]), tightness)[0])
+        expired = (ever // config.width).bit_length()  # at most one of each level
+        size = grid.size * (_PER_ENTRY * (kept + expired) + _PER_CELL)
+        if config.name_capacity is not None:
+            levels = 1 + (most // config.name_capacity).bit_length()
+            size += _PER_NAME * min(levels * config.name_capacity, most)
+        return int(size)
+
+
+class DyadicAlgorithm(CellAlgorithm):
+    """And what its questions promise."""
+
+    grid: DyadicGrid
+
+    def __init__(self, config: DyadicConfig) -> None:
+        grid = DyadicGrid(
+            config.width,
+            config.depth,
+            config.range_depth,
+            config.universe_bits,
+            config.names,
+            config.seed,
+        )
+        if grid.size > _MOST_CELLS:
+            raise ValueError(
+                f"width, depth and range_depth must make at most {_MOST_CELLS} cells, "
+                f"got {grid.size}"
+            )
+        names = None
+        if config.name_capacity is not None:
+            names = NameSample(config.window, config.name_capacity, config.seed)
+        super().__init__(grid, *settings_of(config, grid), names)
+        self.confidence, self.min_threshold = config.confidence, config.min_threshold
+
+
+def _scales(view: View, counts: Counts) -> Scales:
+    algorithm: DyadicAlgorithm = view.algorithm
+    return Scales(algorithm.grid, counts, algorithm.confidence)
+
+
+def _threshold(threshold: Any, least: float) -> tuple[float, int]:
+    """A share or a count; the other is 0."""
+    share, is_share = validate.share_or_count(threshold, "threshold")
+    if not is_share:
+        return 0.0, int(share)
+    if share < least:
+        raise ValueError(f"threshold must be at least {least:g} (min_threshold), got {share:g}")
+    return share, 0
+
+
+def _grid_of_integers(view: View, question: str) -> DyadicGrid:
+    """The grid, if it is not one of names."""
+    if view.algorithm.names:
+        raise ValueError(f"{question} needs integers: hashes of names have no order")
+    grid: DyadicGrid = view.algorithm.grid
+    return grid
+
+
+def _rows_for_items(least_share: float, failure_probability: float, range_depth: int) -> int:
+    """Rows that keep all light items out of the heavy hitters.
+
+    At each scale at most 1/φ ranges are heavy, and of those that are not and yet looked at, a share
+    e⁻ʳ passes: some (2/φ) / (1 − 2e⁻ʳ) are looked at, each of which passes d rows with e⁻ᵈ. Other
+    rows than those of single items cannot let a light item through.
+    """
+    looked_at = 2 / least_share / max(1 - 2 * math.exp(-range_depth), 0.25)
+    return max(math.ceil(math.log(looked_at / failure_probability)), range_depth)

@@ -1,0 +1,425 @@
+"""Cells that are rank logs: exponential histograms or deterministic waves.
+
+Only cells that have counted anything have a log. A few rows touch the logs of their own cells; the
+others may still hold what has expired since. That is not told apart from what
+:meth:`CellLogs.expired` leaves: answers, merging and bytes are the same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recency.core import by_key
+from recency.core.arrays import (
+    INT64_MAX,
+    BoolArray,
+    FloatArray,
+    Int64Array,
+    UInt64Array,
+    cutoffs,
+    is_sorted,
+    offsets,
+    run_lengths,
+    run_starts,
+    stable_order,
+)
+from recency.core.codec import RecordReader, RecordWriter, corrupt
+from recency.core.rank_log import (
+    RankLog,
+    Rule,
+    before_merging,
+    guarantee,
+    loosest,
+    runs_of,
+    tightness_for_tree,
+)
+from recency.counters.arrival import Arrival
+from recency.counters.records import CounterStates, read_states, write_states
+from recency.frequencies.cell_counts import CertainCounts
+from recency.frequencies.grid import Grid
+from recency.frequencies.tally import CellTally, Events
+
+_MOST_EVENTS, _MOST_PLACED = 1 << 19, 3 << 21  # of one kernel call, and events times rows
+_TOGETHER = 1 << 12  # cells of events that are sorted at once, if they are of several rows
+_CACHED = 3 << 16  # cells of events whose arrays stay in the cache
+_FEW = 256  # logs that are cut out of all, and put back
+_MOST_FACTOR = 1e300  # finite, and far beyond the 2 at which it stops saying anything
+
+
+@dataclass(frozen=True, eq=False)
+class CellLogs:
+    """The logs of the cells of many keys."""
+
+    rows: int  # of cells of a key
+    width: int
+    tightness: Int64Array  # of each key
+    cells: Int64Array  # of each log, ascending: key · rows · width + cell
+    log: RankLog
+
+    @property
+    def stride(self) -> int:
+        """How many cells a key has."""
+        return self.rows * self.width
+
+    @property
+    def owners(self) -> Int64Array:
+        """The key of each log."""
+        return self.cells // self.stride
+
+    @property
+    def entries(self) -> int:
+        """For how many rows it pays to absorb them."""
+        return self.log.entries // self.rows
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return self.log.nbytes + 32 * self.cells.size
+
+    def take(self, keys: Int64Array) -> "CellLogs":
+        """Some of the keys."""
+        begin, end = np.searchsorted(self.cells, np.stack([keys, keys + 1]) * self.stride)
+        counts = end - begin
+        logs = np.repeat(begin - offsets(counts)[:-1], counts) + np.arange(int(counts.sum()))
+        moved = np.repeat((np.arange(keys.size) - keys) * self.stride, counts)
+        tightness, cells = self.tightness[keys], self.cells[logs] + moved
+        return replace(self, tightness=tightness, cells=cells, log=self.log.take(logs))
+
+    def section(self, first: int, end: int) -> "CellLogs":
+        """The keys from ``first`` up to ``end``, without it."""
+        logs = np.searchsorted(self.cells, np.array([first, end]) * self.stride).tolist()
+        cells = self.cells[logs[0] : logs[1]] - first * self.stride
+        tightness = self.tightness[first:end]
+        return replace(self, tightness=tightness, cells=cells, log=self.log.section(*logs))
+
+    def split(self) -> list["CellLogs"]:
+        """Each key on its own."""
+        return [self.section(key, key + 1) for key in range(self.tightness.size)]
+
+    @staticmethod
+    def joined(bodies: Sequence["CellLogs"]) -> "CellLogs":
+        """The keys of several one after the other."""
+        first = offsets(np.array([each.tightness.size for each in bodies]))
+        tightness = np.concatenate([each.tightness for each in bodies])
+        filled = [i for i, each in enumerate(bodies) if each.cells.size]
+        if filled == [0] or not filled:
+            return replace(bodies[0], tightness=tightness)
+        stride = bodies[0].stride
+        return replace(
+            bodies[0],
+            tightness=tightness,
+            cells=np.concatenate([bodies[i].cells + first[i] * stride for i in filled]),
+            log=RankLog.joined([bodies[i].log for i in filled]),
+        )
+
+    def with_cells(self, cells: Int64Array) -> "CellLogs":
+        """Logs for these cells (ascending), too; empty where there was none."""
+        places = np.searchsorted(self.cells, cells)
+        known = np.append(self.cells, -1)[places] == cells
+        if known.all():
+            return self
+        union = np.insert(self.cells, places[~known], cells[~known])
+        old = np.searchsorted(union, self.cells)
+        log = self.log.among(old, self.tightness[union // self.stride])
+        return replace(self, cells=union, log=log)
+
+    def expired(self, cutoff: Int64Array) -> "CellLogs":
+        """What is left at the cutoff of each key."""
+        return replace(self, log=self.log.expired(cutoff[self.owners]))
+
+
+class LogCells:
+    """What the settings of such cells mean."""
+
+    needs_order = True
+    merge_law = "bounded"
+    draws_coins = False
+    drawn_columns = 0
+    least_flush = 1 << 17  # each may touch many cells
+    most_weight = INT64_MAX
+    cell_failure = product_failure = 0.0
+
+    def __init__(
+        self, rule: Rule, cell_error: float, grid: Grid, window: int | None, arrival: Arrival
+    ) -> None:
+        self.rule, self.cell_error, self.grid = rule, cell_error, grid
+        self.window, self.arrival = window, arrival
+        self.tightness = rule.tightness(cell_error)
+        self.kind = rule.name
+        self._batch = max(min(_MOST_EVENTS, _MOST_PLACED // grid.rows), 1)
+
+    def empty(self, size: int, merge_levels: int) -> CellLogs:
+        """No logs."""
+        tightness = self.tightness
+        if merge_levels:
+            tightness = tightness_for_tree(self.rule, self.cell_error, merge_levels)
+        return self._body(np.full(size, tightness), np.empty(0, dtype=np.int64))
+
+    def _body(self, tightness: Int64Array, cells: Int64Array) -> CellLogs:
+        log = RankLog.empty(self.rule, tightness[cells // self.grid.size])
+        return CellLogs(self.grid.rows, self.grid.width, tightness, cells, log)
+
+    # --- update ---
+
+    def draw(
+        self, tally: CellTally, events: Events, counted: Any
+    ) -> tuple[dict[str, Any], tuple[NDArray[Any], ...]]:
+        """Nothing is drawn."""
+        return {}, ()
+
+    def absorb(
+        self,
+        body: CellLogs,
+        tally: CellTally,
+        keys: Int64Array,
+        hashes: UInt64Array,
+        ticks: Int64Array,
+        weights: Int64Array,
+    ) -> CellLogs:
+        """In order of time, some at a time."""
+        cutoff = cutoffs(tally.latest, self.window)
+        if not is_sorted(ticks):
+            order = np.argsort(ticks, kind="stable")
+            keys, hashes = keys[order], hashes[order]
+            ticks, weights = ticks[order], weights[order]
+        if tally.size > 1 and ticks.size * self.grid.rows > _CACHED:
+            order = stable_order(keys)
+            keys, hashes = keys[order], hashes[order]
+            return self._absorb_by_key(body, cutoff, keys, hashes, ticks[order], weights[order])
+        for begin in range(0, ticks.size, self._batch):
+            rows = slice(begin, begin + self._batch)
+            cells = self.grid.cells_of(hashes[rows])
+            body = _put(body, cutoff, keys[rows], cells, ticks[rows], weights[rows])
+        return body
+
+    def _absorb_by_key(
+        self,
+        body: CellLogs,
+        cutoff: Int64Array,
+        keys: Int64Array,
+        hashes: UInt64Array,
+        ticks: Int64Array,
+        weights: Int64Array,
+    ) -> CellLogs:
+        """Events in order of keys, some keys at a time: what these take stays in the cache."""
+        batch, step = self._batch, max(_CACHED // self.grid.rows, 1)
+        firsts = np.unique(keys[step::step])  # keys that a section begins with
+        firsts = np.concatenate([[0], firsts[firsts > 0], [cutoff.size]])
+        bounds = np.searchsorted(keys, firsts).tolist()
+        sections = []
+        for (first, end), (begin, stop) in zip(
+            pairwise(firsts.tolist()), pairwise(bounds), strict=True
+        ):
+            part = body.section(first, end)
+            for at in range(begin, stop, batch):
+                rows = slice(at, min(at + batch, stop))
+                cells = self.grid.cells_of(hashes[rows])
+                own = cutoff[first:end], keys[rows] - first
+                part = _put(part, *own, cells, ticks[rows], weights[rows])
+            sections.append(part)
+        return CellLogs.joined(sections)
+
+    # --- merge ---
+
+    def merge(
+        self, body: CellLogs, tally: CellTally, merged: CellTally, into: Int64Array
+    ) -> tuple[dict[str, Any], CellLogs]:
+        """Papapetrou et al. 2012, Theorem 4, in all cells at once; see the window counters."""
+        size = merged.size
+        counting = tally.totals > 0
+        several = by_key.counts(into[counting], size) > 1
+        replayed = counting & several[into]
+        factor, tightness = np.ones(size), np.zeros(size, dtype=np.int64)
+        grown = tally.merge_factor * (1 + self.rule.relative_error(body.tightness))
+        np.maximum.at(factor, into, np.where(replayed, grown, tally.merge_factor))
+        # That of the operands that counted, if any did, or else of those that saw anything.
+        weight = tally.seen.astype(np.int64) + counting
+        most = by_key.raised(np.zeros(size, dtype=np.int64), into, weight)
+        first = np.zeros(into.size, dtype=np.bool_)
+        first[by_key.firsts(into, size)] = True
+        decides = (weight == most[into]) & ((weight > 0) | first)
+        np.maximum.at(tightness, into[decides], body.tightness[decides])
+
+        cells = into[body.owners] * body.stride + body.cells % body.stride
+        out = self._body(tightness, np.unique(cells))
+        places = np.searchsorted(out.cells, cells)
+        own_cutoff, cutoff = (cutoffs(each.latest, self.window) for each in (tally, merged))
+        again = replayed[body.owners]
+        kept = np.flatnonzero(~again)
+        kept = kept[np.argsort(places[kept])]
+        log = body.log.take(kept).among(places[kept], out.log.tightness)
+        if again.any():
+            rows = np.flatnonzero(again)
+            own = own_cutoff[body.owners[rows]]
+            operands = body.log.take(rows).expired(own)
+            log = operands.replayed_into(log, places[rows], own, cutoff[out.owners])
+        changes = {"merge_factor": np.minimum(factor, _MOST_FACTOR)}
+        return changes, replace(out, log=log)
+
+    def drawn(self, tally: CellTally) -> BoolArray:
+        """No key has drawn coins."""
+        return np.zeros(tally.size, dtype=np.bool_)
+
+    def finalize(self, body: CellLogs, tally: CellTally) -> CellLogs:
+        """No tighter than it takes to meet the error asked for after this much merging."""
+        enough = loosest(self.rule, self.cell_error, tally.merge_factor)
+        tightness = np.minimum(body.tightness, enough)
+        cutoff = cutoffs(tally.latest, self.window)[body.owners]
+        log = body.log.loosened(tightness[body.owners], cutoff)
+        return replace(body, tightness=tightness, log=log)
+
+    # --- questions ---
+
+    def error(self, body: CellLogs, tally: CellTally) -> FloatArray:
+        """The relative error of the cells of each key, merging included."""
+        log_error: FloatArray = self.rule.relative_error(body.tightness)
+        return guarantee(tally.merge_factor, log_error)
+
+    def counts(self, body: CellLogs, tally: CellTally, since: Int64Array) -> CertainCounts:
+        """What each cell counts later than ``since``, of each key."""
+        keys = body.owners
+        cutoff = cutoffs(tally.latest, self.window)
+        lower, upper = body.log.bounds(since[keys], cutoff[keys])
+        middle = (lower.astype(np.float64) + upper) / 2
+        factor = tally.merge_factor[keys]
+        lower, upper = before_merging(lower, upper, body.log.totals, factor)
+        return CertainCounts(tally.size, self.grid, body.stride, body.cells, lower, middle, upper)
+
+    # --- bytes ---
+
+    def write(self, body: CellLogs, tally: CellTally, writer: RecordWriter) -> None:
+        """See :mod:`recency.counters.records`: keys that have seen anything have all cells."""
+        body = body.expired(cutoffs(tally.latest, self.window))
+        numbers = offsets(tally.seen.astype(np.int64))  # of those keys
+        cells = numbers[body.owners] * body.stride + body.cells % body.stride
+        tightness = np.repeat(body.tightness[tally.seen], body.stride)
+        states = CounterStates(
+            body.log.among(cells, tightness),
+            body.tightness,
+            tally.seen,
+            tally.known_latest,
+            tally.late_count,
+            tally.merge_factor,
+        )
+        write_states(states, self.tightness, writer, logs=body.stride)
+
+    def read(self, reader: RecordReader) -> tuple[dict[str, Any], CellLogs]:
+        """The inverse."""
+        grid = self.grid
+        states = read_states(self.rule, self.tightness, self.window, reader, logs=grid.size)
+        states.check_order(reader.name, self.arrival.by, self.arrival.late)
+        by_row = states.log.totals.reshape(-1, grid.rows, grid.width)
+        sums = by_row.astype(object).sum(axis=2) if (by_row > 2**31).any() else by_row.sum(axis=2)
+        if (sums != sums[:, :1]).any() or (sums[:, :1] > INT64_MAX).any():
+            corrupt(reader.name, "rows that count different numbers of events")
+        totals = np.zeros(reader.size, dtype=np.int64)
+        totals[states.seen] = sums[:, 0]
+        if ((states.spread > 1) & (totals == 0)).any():
+            corrupt(reader.name, "merged, and nothing was counted")
+        filled = np.flatnonzero(states.log.totals)
+        key, cell = np.flatnonzero(states.seen)[filled // grid.size], filled % grid.size
+        log = states.log.take(filled)
+        body = CellLogs(grid.rows, grid.width, states.tightness, key * grid.size + cell, log)
+        fields = {
+            "latest": np.where(states.seen, states.latest, CellTally.start["latest"]),
+            "totals": totals,
+            "late_count": states.late_count,
+            "merge_factor": states.spread,
+        }
+        return fields, body
+
+
+def _put(
+    body: CellLogs,
+    cutoff: Int64Array,
+    keys: Int64Array,
+    cells: Int64Array,
+    ticks: Int64Array,
+    weights: Int64Array,
+) -> CellLogs:
+    """Count events, in time order; ``cells`` has a row for each row of a key."""
+    numbers, added, begins, events = _by_cell(keys, cells, cutoff.size, body.width)
+    body = body.with_cells(numbers)
+    places = np.searchsorted(body.cells, numbers)
+    sizes = body.log.starts[places + 1] - body.log.starts[places]
+    few = places.size <= _FEW and 2 * int(sizes.sum()) < body.log.entries
+    log = body.log.take(places) if few else body.log
+    logs = np.arange(places.size) if few else places
+    owners = numbers // body.stride if few else body.owners
+    # Events are listed row by row, cells by key first: between the two lies a shift for each cell.
+    before = offsets(added)[:-1]
+    shift = begins - before
+    is_shifted = bool(shift.any())
+
+    def times_of(positions: Int64Array) -> Int64Array:
+        if is_shifted:
+            positions = positions + shift[runs_of(positions, before)]
+        times: Int64Array = ticks[events[positions]]
+        return times
+
+    if (weights == 1).all() and _is_strict(keys, ticks, cutoff.size):
+        counts = np.zeros(log.size, dtype=np.int64)
+        counts[logs] = added
+        log = log.append_units(counts, times_of, cutoff[owners])
+    else:
+        order = events
+        if is_shifted:
+            order = events[np.arange(events.size) + np.repeat(shift, added)]
+        log = log.append_sorted(
+            np.repeat(logs, added), ticks[order], weights[order], cutoff[owners]
+        )
+    return replace(body, log=body.log.replaced(places, log) if few else log)
+
+
+def _by_cell(
+    keys: Int64Array, cells: Int64Array, size: int, width: int
+) -> tuple[NDArray[Any], ...]:
+    """Cells that got events (ascending), how many, and where these begin in a list of all events.
+
+    Rows are sorted apart, which takes fewer digits, unless there are few events.
+    """
+    rows, events = cells.shape
+    together = max(1, _TOGETHER // events)
+    numbers, added, begins, orders = [], [], [], []
+    for first in range(0, rows, together):
+        block = cells[first : first + together]
+        span = len(block) * width
+        local = block - first * width if first else block
+        if size > 1:
+            local = local + keys * span
+        local = local.ravel()
+        order = stable_order(local)
+        if size * span <= local.size:
+            counts = np.bincount(local, minlength=size * span)
+            distinct = np.flatnonzero(counts)
+            counts = counts[distinct]
+        else:
+            in_order = local[order]
+            starts = run_starts(in_order)
+            distinct, counts = in_order[starts], run_lengths(starts, in_order.size)
+        key, cell = np.divmod(distinct, span) if size > 1 else (0, distinct)
+        numbers.append(key * (rows * width) + cell + first * width)
+        added.append(counts)
+        begins.append(offsets(counts)[:-1] + first * events)
+        orders.append(order if len(block) == 1 else order % events)
+    of_all = tuple(map(np.concatenate, (numbers, added, begins)))
+    if size > 1 and len(numbers) > 1:
+        by_number = np.argsort(of_all[0])
+        of_all = tuple(column[by_number] for column in of_all)
+    return *of_all, np.concatenate(orders)
+
+
+def _is_strict(keys: Int64Array, ticks: Int64Array, size: int) -> bool:
+    """Whether times in order are all different, those of each key at least."""
+    later = ticks[1:] > ticks[:-1]
+    if later.all():
+        return True
+    if size == 1:
+        return False
+    order = stable_order(keys)
+    keys, ticks = keys[order], ticks[order]
+    return bool(((ticks[1:] > ticks[:-1]) | (keys[1:] != keys[:-1])).all())

@@ -1,0 +1,253 @@
+"""Quantiles over asynchronous streams (Xu, Tirthapura & Busch 2008, §3, §5)."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from recency.algorithm import View
+from recency.core import by_key, validate
+from recency.core.arrays import (
+    BoolArray,
+    FloatArray,
+    Int64Array,
+    counts_reaching,
+    offsets,
+    stable_order,
+)
+from recency.core.sizing import capacity_for_ranks, kept_rank_error, rank_margins
+from recency.estimate import Estimate
+from recency.questions import question, question_of_many, unanswered
+from recency.samples.algorithm import SampleAlgorithm
+from recency.samples.events import CoinLevels, Events, ValueElements
+from recency.samples.retention import ByTime
+from recency.samples.window_sample import NOTHING, Counts, WindowSample
+from recency.sketch import Sketch
+from recency.timeunit import UNITS, Duration, Time, to_duration
+
+
+@dataclass(frozen=True)
+class QuantileWaveConfig:
+    """Configuration of a quantile wave; ``window`` in ticks."""
+
+    window: int | None
+    rank_error: float
+    confidence: float
+    capacity: int
+    seed: int
+    unit: str | None
+
+
+class QuantileWave(Sketch):
+    """Median, any quantile, and ranks over any recent window of a stream in any order.
+
+    **Guarantee.** With probability ``confidence`` the rank of *every* quantile of a window is off
+    by at most ``rank_error`` of its size, all of them at once; exact while nothing in reach was
+    discarded. Intervals are in the unit of the values.
+
+    **Cost.** ``capacity`` is 18 190 at the defaults (rank_error 0.01); about
+    log₂(events / capacity) levels of so many values are kept.
+
+    **Merging** is exact. Sketches that are built side by side need different ``stream`` numbers, or
+    ids; see :class:`~recency.SumWave`.
+
+    **Time.** Late events count where they belong. Windows are half-open, (now − window, now].
+
+    The quantile q of n values is the smallest value that at least q·n of them do not exceed.
+    Values are float64; integers that would be rounded are refused.
+
+    Parameters
+    ----------
+    window
+        The largest window that may be asked, in ticks or as a duration (with ``unit``); None for
+        no bound.
+    rank_error, confidence
+        In (0, 1).
+    stream
+        Tells apart sketches that are built side by side and merged later.
+    capacity
+        Events per level; None for what ``rank_error`` and ``confidence`` need.
+    seed
+        Sketches with different seeds do not merge.
+    unit
+        None (plain integers), ``"s"``, ``"ms"`` or ``"us"`` since 1970.
+
+    Examples
+    --------
+    >>> from recency import QuantileWave
+    >>> latency = QuantileWave(window=1000, rank_error=0.05)
+    >>> latency.update_many([n * 7919 % 100_000 for n in range(100_000)], at=range(100_000))
+    >>> answer = latency.query(0.5)
+    >>> 45_000 <= float(answer) <= 55_000
+    True
+
+    References
+    ----------
+    Xu, Tirthapura & Busch, *Sketching Asynchronous Data Streams over Sliding Windows*, Distributed
+    Computing 2008, §3, §5. Massart, *The Tight Constant in the Dvoretzky–Kiefer–Wolfowitz
+    Inequality*, 1990.
+    """
+
+    family = 5
+    config: QuantileWaveConfig
+    config_class = QuantileWaveConfig
+
+    def __init__(
+        self,
+        window: Duration | None = None,
+        rank_error: float = 0.01,
+        confidence: float = 0.95,
+        stream: int = 0,
+        *,
+        capacity: int | None = None,
+        seed: int = 0,
+        unit: Literal["s", "ms", "us"] | None = None,
+    ) -> None:
+        validate.one_of(unit, "unit", UNITS)
+        error = validate.fraction(rank_error, "rank_error")
+        sure = validate.confidence(confidence)
+        self.config = QuantileWaveConfig(
+            None if window is None else to_duration(window, unit),
+            error,
+            sure,
+            capacity_for_ranks(error, 1 - sure)
+            if capacity is None
+            else validate.integer(capacity, "capacity", 1, 2**31),
+            validate.integer(seed, "seed"),
+            unit,
+        )
+        config = self.config
+        elements = ValueElements(CoinLevels())
+        super().__init__(
+            SampleAlgorithm(
+                Events(
+                    config.seed,
+                    unit,
+                    partial(validate.number, name="value", exact=True),
+                    partial(validate.numbers, name="value", exact=True),
+                    counting=lambda values: None,
+                ),
+                elements,
+                ByTime(elements, config.window),
+                capacity=config.capacity,
+                window=config.window,
+                unit=unit,
+                confidence=sure,
+                promise=partial(kept_rank_error, config.capacity, error, 1 - sure),
+            ),
+            stream,
+        )
+
+    def update(self, value: float, *, at: Time, id: Any = None) -> None:
+        """See a number at a time; ``id`` (int, str or bytes), if given, makes the coin."""
+        self._keyed.add_row(value, at, id)
+
+    def update_many(self, value: Any, *, at: Any, id: Any = None) -> None:
+        """:meth:`update` for arrays; a scalar is broadcast to the length of the others."""
+        self._keyed.update_many(None, {"value": value, "at": at, "id": id})
+
+    @question
+    def query(
+        view: View, q: float = 0.5, window: Duration | None = None, now: Time | None = None
+    ) -> Estimate:
+        """The value of rank ``q`` in (now − window, now]; the median by default."""
+        return _first_of_each(_quantiles(view, [q], window, now))
+
+    @question_of_many
+    def quantiles(
+        view: View, qs: Any, window: Duration | None = None, now: Time | None = None
+    ) -> Estimate:
+        """Several quantiles; the confidence is that all intervals hold at once.
+
+        Within the margin of rank 0 or 1 one end is infinite: the extremes may not be sampled.
+        """
+        answers = _quantiles(view, qs, window, now)
+        return _first_of_each(answers) if validate.is_scalar(qs) else answers
+
+    @question
+    def rank(
+        view: View, value: float, window: Duration | None = None, now: Time | None = None
+    ) -> Estimate:
+        """The share of the window's values that do not exceed ``value``, in [0, 1]."""
+        number = validate.number(value, "value", exact=True)
+        ranks = _Ranks(view, window, now)
+        not_above = by_key.counts_of(ranks.values <= number, ranks.keys, ranks.counts.size)
+        shares = not_above / np.maximum(ranks.counts, 1)
+        lower, upper = shares - ranks.margins, shares + ranks.margins
+        estimate = Estimate(shares, np.maximum(lower, 0.0), np.minimum(upper, 1.0))
+        return ranks.answered(estimate)
+
+    @question
+    def count(view: View, window: Duration | None = None, now: Time | None = None) -> Estimate:
+        """The number of events in (now − window, now]."""
+        rows = WindowSample(view, window, now)
+        events, factor = rows.events(
+            rows.is_sampled, NOTHING, rows.sample.columns[0].view(np.int64)
+        )
+        seen = rows.count().astype(np.float64)
+        estimate = rows.estimate(events, Counts(seen, seen, seen))
+        return rows.refused(estimate, rows.count(rows.is_sampled), factor)
+
+
+def _first_of_each(rows: Estimate) -> Estimate:
+    value, lower, upper = (each[:, 0] for each in (rows.value, rows.lower, rows.upper))
+    return Estimate(value, lower, upper, rows.confidence)
+
+
+def _quantiles(view: View, qs: Any, window: Any, now: Any) -> Estimate:
+    """A row of quantiles for each key."""
+    shares = np.atleast_1d(validate.numbers(qs, "q", 0, 1))
+    ranks = _Ranks(view, window, now)
+    margins, sizes = ranks.margins[:, None], np.maximum(ranks.counts, 1)[:, None]
+    asked = np.stack(np.broadcast_arrays(shares, shares - margins, shares + margins))
+    places = np.ceil(counts_reaching(asked, sizes)).astype(np.int64) - 1
+    in_order, starts = ranks.in_order()
+    value, lower, upper = in_order[starts + np.clip(places, 0, sizes - 1)]
+    # A sample says nothing of what lies beyond its own smallest and largest value.
+    is_exact = margins == 0
+    lower = np.where(is_exact | (shares - margins > 0), lower, -np.inf)
+    upper = np.where(is_exact | (shares + margins <= 1), upper, np.inf)
+    return ranks.answered(Estimate(value, lower, upper))
+
+
+_NONE = "a quantile or rank needs values, and the window has none"
+_NOT_SAMPLED = "none of the window's values was sampled: it needs a larger capacity"
+
+
+class _Ranks:
+    """The sampled values of a window of each key, and how far their ranks may be off."""
+
+    def __init__(self, view: View, window: Any, now: Any) -> None:
+        self._rows = rows = WindowSample(view, window, now)
+        values = rows.sample.columns[0]
+        sampled = np.flatnonzero(rows.is_sampled)
+        self.keys, self.values = rows.keys[sampled], values[rows.present[sampled]]
+        self.counts = rows.count(rows.is_sampled)
+        self._factor = rows.widening(rows.is_sampled, values.view(np.int64))
+        margins = rank_margins(np.maximum(self.counts, 1) / self._factor, rows.confidence)
+        self.margins: FloatArray = np.where(rows.is_exact, 0.0, margins)
+
+    def in_order(self) -> tuple[FloatArray, Int64Array]:
+        """Values by key, then ascending, and where those of each key begin (one column).
+
+        A key without values begins somewhere.
+        """
+        if self.counts.size == 1:
+            in_order = np.sort(self.values)
+        else:
+            order = np.argsort(self.values)
+            in_order = self.values[order[stable_order(self.keys[order])]]
+        starts = np.minimum(offsets(self.counts)[:-1], max(in_order.size - 1, 0))
+        return np.append(in_order, np.nan) if not in_order.size else in_order, starts[:, None]
+
+    def answered(self, estimate: Estimate) -> Estimate:
+        """With the confidence, where values tell an answer."""
+        rows = self._rows
+        estimate = replace(estimate, confidence=np.where(rows.is_exact, 1.0, rows.confidence))
+        estimate = rows.refused(estimate, self.counts, self._factor)
+        for which, reason in ((rows.is_exact, _NONE), (~rows.is_exact, _NOT_SAMPLED)):
+            missing: BoolArray = which & (self.counts == 0)
+            shape = missing.shape + (1,) * (np.ndim(estimate.value) - 1)
+            estimate = unanswered(estimate, missing.reshape(shape), reason)
+        return estimate

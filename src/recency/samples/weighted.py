@@ -1,0 +1,323 @@
+"""What sampled elements say about decayed sums, shares and ranks, each with an interval.
+
+An element that was sampled with probability p stands for 1/p of its kind (Horvitz & Thompson 1952).
+Those with p = 1 are certain; the others are, in number, Poisson variables, weighted by what they
+stand for. All sums are rounded once, so that they do not depend on the order of the elements.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recency.core.arrays import (
+    INT64_MAX,
+    BoolArray,
+    FloatArray,
+    rounded_once,
+    sum_with_bounds,
+)
+from recency.core.decaying_levels import DecayFunction, ages_of, before_the_end
+from recency.core.level_sample import NO_LEVEL, LevelSample
+from recency.core.samplers import Sampler
+from recency.core.sizing import sum_interval
+from recency.errors import NoAnswerError
+from recency.estimate import Estimate
+
+MOST_ELEMENTS = 2.0**63  # no element stands for more others
+_ROUNDING = 2.0**-51  # of a sum, a quotient and this, and twice that
+
+TOO_SMALL = "none of the elements was sampled: it needs a larger capacity"
+FADED = (
+    "every element has faded below 2⁻³² of the largest weight ever seen, and less than that is not "
+    "kept under a decay that was given when the sketch was built"
+)
+
+Triple = tuple[float, float, float]
+"""Estimate, lower end, upper end."""
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """The elements that are present and weigh something, under one decay at one time."""
+
+    values: FloatArray
+    weights: FloatArray
+    decayed: FloatArray  # what each weighs now
+    shares: FloatArray  # what each stands for; 0 for those that are not of the sample
+    units: FloatArray  # of what each stands for that many, a random number; 0 where it is certain
+    most: float  # the largest unit of an element that is not present; 0 if there is none
+    why: str = TOO_SMALL  # none may be of the sample
+
+    def of(self, matches: BoolArray | NDArray[np.intp] | slice) -> "Weighed":
+        """Some of the elements."""
+        return replace(
+            self,
+            values=self.values[matches],
+            weights=self.weights[matches],
+            decayed=self.decayed[matches],
+            shares=self.shares[matches],
+            units=self.units[matches],
+        )
+
+    def times(self, factor: float) -> "Weighed":
+        """The same elements, all of which weigh less by a factor."""
+        return replace(
+            self,
+            decayed=factor * self.decayed,
+            shares=factor * self.shares,
+            units=factor * self.units,
+            most=factor * self.most,
+        )
+
+    def counted(self, least_weight: float) -> "Weighed":
+        """The same elements, each counting as one instead of its weight."""
+        with np.errstate(over="ignore"):
+            return replace(
+                self,
+                decayed=self.decayed / self.weights,
+                shares=np.minimum(self.shares / self.weights, MOST_ELEMENTS),
+                units=np.minimum(self.units / self.weights, MOST_ELEMENTS),
+                most=min(float(np.divide(self.most, least_weight)), MOST_ELEMENTS)
+                if self.most
+                else 0.0,
+            )
+
+    def sampled_total(self, confidence: float) -> Triple:
+        """The sum of all elements of their kind, with bounds, from the sample alone."""
+        random = self.units > 0
+        certain = sum_with_bounds(self.shares[~random])
+        if not self.most:
+            return certain
+        parts, units = (each[random] / self.most for each in (self.shares, self.units))
+        total, squares = rounded_once(parts), rounded_once(parts * units)
+        return _with_bounds(certain, total, squares, self.most, confidence)
+
+    def total(self, confidence: float) -> Triple:
+        """The same, from all that is present."""
+        value, lower, upper = self.sampled_total(confidence)
+        # What is present is certain. It rarely says more than the sample: sum it only if it may.
+        if 1.001 * self.decayed.sum() > lower:
+            seen, least, _ = sum_with_bounds(self.decayed)
+            return max(value, seen), max(lower, least), max(upper, seen)
+        return value, lower, upper
+
+    def bounds_by_value(self, values: FloatArray, confidence: float) -> FloatArray:
+        """For each value (ascending), a quick bound that is not below the upper end of its sum.
+
+        A Gamma variable exceeds its mean by more than √(2·variance·L) + scale·L with probability
+        e⁻ᴸ at most, and the interval above is made of one.
+        """
+        place = np.searchsorted(values, self.values)
+        unit = self.most or 1.0
+        with np.errstate(over="ignore"):
+            sums, decayed = (
+                np.bincount(place, column / unit, values.size)
+                for column in (self.shares, self.decayed)
+            )
+            doubt = math.log(4 / (1 - confidence))
+            above = (np.sqrt(2 * doubt * (sums + 1)) + 1 + doubt) if self.most else 0.0
+            bounds: FloatArray = np.maximum(sums + above, decayed) * unit
+            return bounds * (1 + 1e-9)  # which were not summed exactly
+
+    def totals_by_value(self, values: FloatArray, confidence: float) -> list[Triple]:
+        """:meth:`total` of the elements with each of some values (ascending)."""
+        order = np.argsort(self.values, kind="stable")
+        in_order = self.of(order)
+        ends = (np.searchsorted(in_order.values, values, side) for side in ("left", "right"))
+        slices = (slice(begin, end) for begin, end in zip(*ends, strict=True))
+        return [in_order.of(rows).total(confidence) for rows in slices]
+
+    def quantile(self, rank: float, confidence: float) -> Triple:
+        """The smallest value whose share, with all smaller ones, is at least ``rank``.
+
+        The lower end is the first value whose share may be that large, the upper end the first one
+        whose share surely is: both ends of the interval of the share, at each value, turned around.
+        """
+        self.check_sampled()
+        of_sample = np.flatnonzero(self.shares)
+        of_sample = of_sample[np.lexsort((self.shares[of_sample], self.values[of_sample]))]
+        values, shares = self.values[of_sample], self.shares[of_sample]
+        ends = np.append(np.flatnonzero(values[1:] > values[:-1]), values.size - 1) + 1
+        running = np.cumsum(shares)
+        is_enough = running[ends - 1] >= rank * running[-1] * (1 - 1e-12)
+        value = float(values[ends[np.argmax(is_enough)] - 1])
+        if not self.most:
+            return value, value, value
+        units = self.units[of_sample] / self.most
+        parts = np.zeros_like(shares)  # of the certain ones, which may be far heavier
+        np.divide(shares, self.most, out=parts, where=units > 0)
+        known, total, squares = (
+            np.append(0.0, np.cumsum(column))
+            for column in (np.where(units > 0, 0.0, shares), parts, parts * units)
+        )
+        sums = _Running(known, total, squares, self.most)
+
+        def bound(i: int, end: int) -> float:
+            """An end of the interval of the share of the first i different values."""
+            row = int(ends[i - 1]) if i else 0
+            return share(
+                sums.between(0, row, confidence), sums.between(row, values.size, confidence)
+            )[end]
+
+        def first(end: int, least: int) -> int:
+            """The fewest different values whose share has such an end; one more if none has."""
+            low, high = least, ends.size + 1
+            while low < high:
+                middle = (low + high) // 2
+                low, high = (low, middle) if bound(middle, end) >= rank else (middle + 1, high)
+            return low
+
+        def value_of(i: int) -> float:
+            if i == 0:
+                return -math.inf
+            return float(values[ends[i - 1] - 1]) if i <= ends.size else math.inf
+
+        return value, value_of(first(2, 0)), value_of(first(1, 1))
+
+    def check_sampled(self) -> None:
+        """Refuse to answer from nothing."""
+        if self.shares.any():
+            return
+        if self.most:
+            raise NoAnswerError(self.why)
+        raise NoAnswerError("this question needs elements that weigh something")
+
+    def share_of(self, matches: BoolArray, confidence: float) -> Triple:
+        """Which part of the whole some elements make up, in [0, 1]."""
+        self.check_sampled()
+        part, rest = (self.of(each).sampled_total(confidence) for each in (matches, ~matches))
+        return share(part, rest, is_certain=not self.most)
+
+
+@dataclass(frozen=True, eq=False)
+class _Running:
+    """Sums over the first so many elements, in order of value."""
+
+    known: FloatArray
+    parts: FloatArray
+    squares: FloatArray
+    most: float
+
+    def between(self, begin: int, end: int, confidence: float) -> Triple:
+        """What some of them stand for, with bounds."""
+        known, parts, squares = (
+            float(each[end] - each[begin]) for each in (self.known, self.parts, self.squares)
+        )
+        return _with_bounds((known,) * 3, max(parts, 0.0), max(squares, 0.0), self.most, confidence)
+
+
+def _with_bounds(
+    known: Triple, total: float, squares: float, most: float, confidence: float
+) -> Triple:
+    """What is known, and what sampled elements stand for, whose shares are in units of ``most``."""
+    lower, upper = sum_interval(total, squares, confidence)
+    parts = zip(known, (total, lower, upper), strict=True)
+    value, lower, upper = (certain + most * x for certain, x in parts)
+    return value, lower, upper
+
+
+def share(part: Triple, rest: Triple, is_certain: bool = False) -> Triple:
+    """part / (part + rest), from bounds on both, which are independent, and those of a sample.
+
+    (A bound that is certain may be the truth itself, and then says nothing of deviations: with
+    ``is_certain``, both must be so, and the ends are those of the bounds.)
+    The share q is where (1 − q)·part = q·rest. The difference of both sides has an interval that
+    combines theirs by squares (Zou & Donner 2008); the ends are where it stops containing 0.
+    """
+    whole = part[0] + rest[0]
+    value = part[0] / whole
+    if (part[1] == part[2] and rest[1] == rest[2]) or part[2] == 0 or rest[2] == 0:
+        return value, value, value  # exact, or surely nothing or all, however large that is
+    if is_certain:
+        lower = part[1] / (part[1] + rest[2]) * (1 - _ROUNDING)
+        upper = part[2] / (part[2] + rest[1]) * (1 + _ROUNDING)
+        return value, min(lower, value), min(max(upper, value), 1.0)
+
+    def least(part: Triple, rest: Triple) -> float:
+        below, above = part[0] - part[1], rest[2] - rest[0]
+        low, high = 0.0, part[0] / whole
+        for _ in range(60):
+            q = (low + high) / 2
+            spread = math.hypot((1 - q) * below, q * above)
+            low, high = (q, high) if (1 - q) * part[0] - q * rest[0] > spread else (low, q)
+        return low
+
+    lower, upper = least(part, rest), 1 - least(rest, part)
+    return value, min(lower, value), max(upper, value)
+
+
+def by_time(sample: LevelSample, sampler: Sampler, decay: DecayFunction, now: int) -> Weighed:
+    """Elements that are kept by time: any decay g may be chosen now.
+
+    An element of time t is taken from the sample of the window that begins with it: it counts if
+    its level is at least that window's ℓ(t), and stands for g times what it stands for there. This
+    is the decayed sum as a sum over windows (Cormode, Tirthapura & Xu 2009, *Time-Decaying
+    Sketches*, Lemma 4.4), summed by parts.
+    """
+    coins, values, weights = sample.columns
+    order = np.argsort(sample.edges)
+    edges = sample.edges[order]
+    # Windows that begin up to an edge cannot use its level, nor any below: ℓ by how many edges are
+    # earlier than t.
+    blind = np.append(sample.edge_levels[order], NO_LEVEL - 1)
+    levels = np.maximum.accumulate(blind[::-1])[::-1] + 1
+    at = np.array([now], dtype=np.int64)
+    g = decay.at(ages_of(sample.times, at))
+    of_window = levels[np.searchsorted(edges, sample.times)]
+    rows = np.flatnonzero(sample.levels >= of_window)
+    shares, units = np.zeros_like(g), np.zeros_like(g)
+    stands = sampler.standing(weights[rows], coins[rows], of_window[rows])
+    shares[rows], units[rows] = (g[rows] * each for each in stands)
+    scales = sampler.scales(levels[:-1])
+    most = float(np.max(decay.at(ages_of(edges, at)) * scales, initial=0.0))
+    return Weighed(values, weights, g * weights, shares, units, most).of(g > 0)
+
+
+def by_expiry(
+    sample: LevelSample,
+    sampler: Sampler,
+    decay: DecayFunction,
+    now: int,
+    latest: int,
+    bottom: int,
+) -> Weighed:
+    """Elements that are kept by expiry under the decay they were sampled for."""
+    clock = before_the_end(now)
+    blind = sample.edge_levels[sample.edges > clock]
+    level = int(blind.max(initial=bottom - 1)) + 1
+    rows = np.flatnonzero((sample.levels == level) & (sample.times > clock))
+    coins, values, weights, times = (column[rows] for column in sample.columns)
+    at = np.array([now, latest], dtype=np.int64)
+    decayed = sampler.decayed(weights, decay.at(ages_of(times, at[:1])))
+    # The newest element there may be decides whether anything can be left.
+    is_over = decay.at(ages_of(at[1:], at[:1]))[0] == 0
+    levels = np.full(rows.size, level)
+    shares, units = sampler.standing(decayed, coins, levels)
+    # Expiries beyond the range of times are not known: such elements are looked at now.
+    unknown = np.flatnonzero((sample.times[rows] == INT64_MAX) & (decayed > 0))
+    gone = unknown[sampler.levels(decayed[unknown], coins[unknown]) < level]
+    shares[gone], units[gone] = 0.0, 0.0
+    most = 0.0 if is_over else float(sampler.scales(np.array([level]))[0])
+    why = TOO_SMALL if blind.size else FADED
+    return Weighed(values, weights, decayed, shares, units, most, why).of(decayed > 0)
+
+
+def reaching(
+    least: float, middle: float, values: FloatArray, estimates: Iterable[Estimate]
+) -> list[tuple[float, Estimate]]:
+    """Values whose sums may be at least ``least`` and are estimated at ``middle`` or more.
+
+    The largest first. Middle is half an error ε of the whole below the threshold φ: a share s is
+    estimated with a deviation of at most √(s(1 − s)) ≤ 1/2 of that of the whole, so that no value
+    of share φ is missed, nor one below φ − ε returned, with more doubt than ε has. (Shares of
+    sums of floats are not exact: there is a little room.)
+    """
+    found = [
+        pair
+        for pair in zip(values.tolist(), estimates, strict=True)
+        if pair[1].upper >= least and pair[1].value >= middle * (1 - 1e-12)
+    ]
+    return sorted(found, key=lambda pair: (-pair[1].value, pair[0]))
