@@ -143,10 +143,10 @@ class Algorithm(ABC):
         """
 
     @abstractmethod
-    def check(self, size: int | None, **arguments: Any) -> Columns:
+    def check(self, size: int | None, *args: Any, **arguments: Any) -> Columns:
         """The arguments of ``update_many`` as columns of ``size`` rows (None: of their own length).
 
-        Depends on nothing that was seen before.
+        Depends on nothing that was seen before. Its parameters are those of ``update_many``.
         """
 
     @abstractmethod

@@ -31,6 +31,9 @@ FAMILIES: dict[int, str] = {
     9: "DyadicEcm",
     10: "WeightBasedMergingHistogram",
 }
+YOURS = range(128, 256)
+"""Families of classes outside this package; those below are for this package alone."""
+
 _classes: dict[int, type["Sketch"]] = {}
 
 Frame = bytes | bytearray | memoryview
@@ -44,19 +47,20 @@ _K = TypeVar("_K")
 
 
 def register(cls: type["Sketch"]) -> None:
-    """Give the class its family number, unless another has it.
+    """Give the class its family number, unless it is another's.
 
     A class that is defined again, as in a notebook or by an unpickler, takes its own place.
     """
     number, taken = cls.family, _classes.get(cls.family)
     names = [f"{each.__module__}.{each.__qualname__}" for each in (taken, cls) if each is not None]
+    if _is_foreign(cls) and number not in YOURS:
+        ours = FAMILIES.get(number, "nobody yet")
+        raise TypeError(
+            f"family {number} is taken: {YOURS.start}–{YOURS.stop - 1} are for classes of your "
+            f"own, the others for recency ({number}: {ours}), {names[-1]} needs another"
+        )
     if len(set(names)) > 1:
         raise TypeError(f"family {number} is taken: {names[0]} has it, {names[1]} needs another")
-    ours = FAMILIES.get(number)
-    if ours is not None and taken is None and not cls.__module__.startswith("recency."):
-        raise TypeError(
-            f"family {number} is taken: recency.{ours} has it, {names[0]} needs another"
-        )
     _classes[number] = cls
 
 
@@ -67,7 +71,11 @@ def known_classes() -> list[type["Sketch"]]:
 
 def foreign_classes() -> list[type["Sketch"]]:
     """Sketch classes that are not this package's, which other processes may not know."""
-    return [cls for cls in _classes.values() if not cls.__module__.startswith("recency.")]
+    return [cls for cls in _classes.values() if _is_foreign(cls)]
+
+
+def _is_foreign(cls: type) -> bool:
+    return not cls.__module__.startswith("recency.")
 
 
 # --- writing ------------------------------------------------------------------------------------

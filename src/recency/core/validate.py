@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.core.arrays import INT64_MAX, INT64_MIN, Int64Array, highest_bit
+from recency.core.arrays import INT64_MAX, INT64_MIN, Int64Array, broadcast, highest_bit
 
 
 def fraction(value: object, name: str) -> float:
@@ -208,6 +208,16 @@ def common_length(columns: dict[str, NDArray[Any]]) -> int:
             f"got {' and '.join(map(str, lengths.values()))}"
         )
     return next(iter(lengths.values()), 1)
+
+
+def as_columns(size: int | None, **columns: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Columns of ``size`` rows (None: of the length they have in common); 0-d ones are broadcast.
+
+    Their names are for the message if lengths differ.
+    """
+    if size is None:
+        size = common_length(columns)
+    return tuple(broadcast(column, size) for column in columns.values())
 
 
 def _kind(value: object) -> str:

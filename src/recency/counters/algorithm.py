@@ -54,7 +54,7 @@ class CounterAlgorithm(Algorithm):
 
     # --- update ---
 
-    def check(self, size: int | None, value: Any = 1, at: Any = None) -> Columns:  # type: ignore[override]
+    def check(self, size: int | None, value: Any = 1, at: Any = None) -> Columns:
         """Times and values."""
         values = validate.integers(value, "value", 0)
         ticks, size = self.arrival.check(at, {"value": values}, size)

@@ -51,7 +51,7 @@ class NthRecentAlgorithm(Algorithm):
 
     # --- update ---
 
-    def check(self, size: int | None, value: Any = 1, at: Any = None) -> Columns:  # type: ignore[override]
+    def check(self, size: int | None, value: Any = 1, at: Any = None) -> Columns:
         """Times and values."""
         values = validate.integers(value, "value", 0, 1)
         ticks = to_ticks(at, self.unit)

@@ -96,7 +96,7 @@ class CellAlgorithm(Algorithm):
 
     # --- update ---
 
-    def check(  # type: ignore[override]
+    def check(
         self, size: int | None, item: Any, at: Any = None, weight: Any = 1, id: Any = None
     ) -> Columns:
         """Hashes, times, weights, hashes of ids or None, and items as they came."""

@@ -682,11 +682,12 @@ def bytes_are_the_same_in_every_process(case: SketchCase) -> None:
     """Whatever ``PYTHONHASHSEED`` is."""
     sketch = case.make()
     columns = case.stream(2_000)
-    order = pickle.dumps((sketch.to_bytes(), columns))
+    order = pickle.dumps((sys.path, type(sketch).__module__, sketch.to_bytes(), columns))
     sketch.update_many(**columns)
     program = (
-        "import pickle, sys, recency\n"
-        "frame, columns = pickle.load(sys.stdin.buffer)\n"
+        "import importlib, pickle, sys, recency\n"
+        "sys.path[:], module, frame, columns = pickle.load(sys.stdin.buffer)\n"
+        "importlib.import_module(module)\n"
         "sketch = recency.loads(frame)\n"
         "sketch.update_many(**columns)\n"
         "sys.stdout.buffer.write(sketch.to_bytes())\n"
