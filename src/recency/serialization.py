@@ -51,17 +51,30 @@ def register(cls: type["Sketch"]) -> None:
 
     A class that is defined again, as in a notebook or by an unpickler, takes its own place.
     """
-    number, taken = cls.family, _classes.get(cls.family)
-    names = [f"{each.__module__}.{each.__qualname__}" for each in (taken, cls) if each is not None]
-    if _is_foreign(cls) and number not in YOURS:
-        ours = FAMILIES.get(number, "nobody yet")
+    name, taken = _full_name(cls), _classes.get(cls.family)
+    if _is_foreign(cls):
+        _check_yours(cls.family, name)
+    if taken is not None and _full_name(taken) != name:
         raise TypeError(
-            f"family {number} is taken: {YOURS.start}–{YOURS.stop - 1} are for classes of your "
-            f"own, the others for recency ({number}: {ours}), {names[-1]} needs another"
+            f"family {cls.family} is taken: {_full_name(taken)} has it, {name} needs another"
         )
-    if len(set(names)) > 1:
-        raise TypeError(f"family {number} is taken: {names[0]} has it, {names[1]} needs another")
-    _classes[number] = cls
+    _classes[cls.family] = cls
+
+
+def _check_yours(number: object, name: str) -> None:
+    first, last = YOURS.start, YOURS.stop - 1
+    if type(number) is not int or not 0 <= number <= last:
+        raise TypeError(f"family of {name} must be an integer in [{first}, {last}], got {number!r}")
+    if number < first:
+        ours = FAMILIES.get(number, "no class yet")
+        raise TypeError(
+            f"family {number} is taken: {first}–{last} are for classes of your own, the others "
+            f"for recency ({number}: {ours}), {name} needs another"
+        )
+
+
+def _full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def known_classes() -> list[type["Sketch"]]:

@@ -22,16 +22,38 @@ class Requests(ExponentialHistogram):
     """A subclass of a user's, without bytes of its own."""
 
 
-def test_a_taken_family_number_is_refused_by_both_names():
+@pytest.mark.parametrize(("number", "owner"), [(1, "ExponentialHistogram"), (100, "no class yet")])
+def test_family_numbers_below_128_are_for_the_package(number, owner):
     before = known_classes()
-    with pytest.raises(TypeError, match=r"family 1 is taken.*ExponentialHistogram.*Mine"):
+    message = rf"family {number} is taken: 128–255 are for classes of your own.*{owner}.*Mine"
+    with pytest.raises(TypeError, match=message):
 
         class Mine(ExponentialHistogram):
-            family = 1
+            family = number
 
     assert known_classes() == before
     frame = ExponentialHistogram().to_bytes()
     assert type(loads(frame)) is ExponentialHistogram
+
+
+@pytest.mark.parametrize("number", [-1, 256, 1 << 40, "200", 200.0, None])
+def test_a_family_number_is_one_that_bytes_can_have(number):
+    with pytest.raises(TypeError, match=r"family of .*Mine must be .* \[128, 255\], got"):
+
+        class Mine(ExponentialHistogram):
+            family = number
+
+
+def test_a_taken_family_number_is_refused_by_both_names():
+    class First(ExponentialHistogram):
+        family = 250
+
+    with pytest.raises(TypeError, match=r"family 250 is taken.*First has it.*Second needs"):
+
+        class Second(ExponentialHistogram):
+            family = 250
+
+    assert type(loads(First().to_bytes())) is First
 
 
 def test_a_class_may_be_defined_again():
