@@ -1,0 +1,1 @@
+"""Sketches of another package: they know :mod:`recency.extending` and nothing else."""
