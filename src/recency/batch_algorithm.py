@@ -114,7 +114,7 @@ class TallyAlgorithm(BatchAlgorithm):
             writer.ragged(_CODECS[column.dtype.kind][0](column), seen.astype(np.int64))
 
     def read(self, reader: RecordReader) -> State:
-        """The inverse."""
+        """The inverse of :meth:`write`; refuses what has a :meth:`flaw`."""
         seen = reader.integer(1) == 1
         columns = []
         for start in vars(self.tally.empty(reader.size)).values():
