@@ -33,11 +33,14 @@ Columns = tuple[NDArray[Any], ...]
 
 @dataclass(frozen=True, eq=False)
 class PerKey:
-    """The base of every tally: arrays with one element for each key."""
+    """The base of every tally: arrays with one element for each key.
+
+    A subclass is a frozen dataclass (``eq=False``) with more such fields. None is ever written to.
+    """
 
     latest: Int64Array
     start: ClassVar[Mapping[str, Any]] = {"latest": NEVER}
-    """What fields are for a key that has seen nothing; 0 if not here."""
+    """What fields are for a key that has seen nothing, and so of which type; 0 if not here."""
 
     @classmethod
     def empty(cls, size: int) -> Self:
@@ -80,14 +83,14 @@ def _columns(tally: PerKey) -> list[NDArray[Any]]:
 
 
 class State(NamedTuple):
-    """The state of some keys, all of whose rows have been absorbed."""
+    """The tally and the body of some keys, all of whose rows have been absorbed."""
 
     tally: Any
     body: Any
 
 
 class Admitted(NamedTuple):
-    """Rows that were let in, and the tally that counts them."""
+    """Rows that were let in, with the key of each, and the tally of all keys that counts them."""
 
     tally: Any
     keys: Int64Array
@@ -96,6 +99,10 @@ class Admitted(NamedTuple):
 
 class Algorithm(ABC):
     """What sketches of one configuration do with rows; no method changes anything.
+
+    Rows pass three steps: :meth:`check` makes columns of arguments, :meth:`admit` counts them in
+    the tally, or refuses them, and :meth:`absorb` puts them into the body, some later. What comes
+    out must not depend on how rows were cut into batches.
 
     A body has ``take(keys)``, ``split()`` and ``joined(bodies)`` as a tally does; ``entries``, how
     many elements it keeps; and ``nbytes``, the memory that they take.
@@ -167,9 +174,9 @@ class Algorithm(ABC):
 
     @abstractmethod
     def absorb(self, state: State, keys: Int64Array, columns: Columns) -> Any:
-        """The body with rows that the tally has counted; what the clock has left behind is gone.
+        """The body with rows that the tally has counted; what no window reaches any more is gone.
 
-        It holds no view of the columns, whose memory will be used again.
+        There may be no rows. The body holds no view of the columns, whose memory is used again.
         """
 
     def preview(self, state: State, columns: Columns) -> Any:
@@ -221,7 +228,7 @@ def described(text: str, *columns: NDArray[Any]) -> list[str]:
 
 
 class View(NamedTuple):
-    """What a question sees: the state of some keys."""
+    """What a question sees: the state of some keys, and the algorithm, which has the settings."""
 
     algorithm: Any
     state: State

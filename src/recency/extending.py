@@ -1,7 +1,7 @@
 """Everything that the author of a sketch needs, under names that stay.
 
-Sketches of your own have all that those of this package have: a :class:`Bank`, merging, bytes,
-Spark and SQL. ``docs/extending.md`` builds one; ``recency.testing`` puts it through the laws.
+Sketches of your own have all that those of this package have: merging, bytes, banks, Spark and
+SQL. ``docs/extending.md`` builds one; ``recency.testing`` puts it through the laws.
 
 **The sketch** is a subclass of :class:`Sketch`: settings, ``update``, ``update_many`` and questions
 (:func:`question`, :func:`question_of_many`, :func:`question_of_a_key`), which see a :class:`View`
@@ -23,7 +23,6 @@ ends of integers. ``UNITS`` are the units of time that sketches may have.
 """
 
 from recency.algorithm import NEVER, Admitted, Algorithm, Columns, PerKey, State, View, described
-from recency.bank import Bank
 from recency.batch_algorithm import BatchAlgorithm, NoBody, TallyAlgorithm
 from recency.core import by_key, validate
 from recency.core.arrays import (
@@ -56,7 +55,7 @@ from recency.errors import (
     OutOfOrderError,
 )
 from recency.estimate import Estimate
-from recency.keyed import Keyed, only_key
+from recency.keyed import only_key
 from recency.questions import question, question_of_a_key, question_of_many, unanswered
 from recency.sketch import NoSettings, Sketch
 from recency.timeunit import UNITS, Duration, Time, to_duration, to_tick, to_ticks
@@ -68,7 +67,6 @@ __all__ = [
     "UNITS",
     "Admitted",
     "Algorithm",
-    "Bank",
     "BatchAlgorithm",
     "BoolArray",
     "Columns",
@@ -78,7 +76,6 @@ __all__ = [
     "FloatArray",
     "IncompatibleSketchError",
     "Int64Array",
-    "Keyed",
     "NoAnswerError",
     "NoBody",
     "NoSettings",

@@ -260,7 +260,7 @@ class Keyed:
 
 
 def only_key(size: int) -> Int64Array:
-    """The key of so many rows, where there is just one."""
+    """The column of keys of ``size`` rows, where there is just one key: zeros."""
     return broadcast(_ZERO, size)
 
 

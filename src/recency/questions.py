@@ -55,9 +55,13 @@ class Question:
 def question(
     answer: Callable[Concatenate[View, P], R],
 ) -> Callable[Concatenate[Any, P], R]:
-    """Declare a question whose answer is an estimate with arrays, an element for each key.
+    """Declare a question, in a class of sketches: a function of a :class:`View` of n keys.
 
-    Of a sketch, which has one key, the answer is that of the key.
+    It answers with an :class:`~recency.Estimate` whose fields are arrays of n elements. Asked of a
+    sketch, which has one key, the fields are numbers; a bank and Spark ask all keys at once::
+
+        @question
+        def query(view, window=None, now=None) -> Estimate: ...
     """
     return _declared(answer, "estimate", is_per_key=False)
 
@@ -65,7 +69,10 @@ def question(
 def question_of_many(
     answer: Callable[Concatenate[View, P], R],
 ) -> Callable[Concatenate[Any, P], R]:
-    """Declare a question about several things: the arrays have a row for each key."""
+    """Declare a question about several things, such as items: the arrays have a row for each key.
+
+    Asked of a sketch, the fields are the only row.
+    """
     return _declared(answer, "estimates", is_per_key=False)
 
 
@@ -74,7 +81,9 @@ def question_of_a_key(
 ) -> Callable[Concatenate[Any, P], R]:
     """Declare a question that is put to one key at a time: a function of a view of one key.
 
-    It may answer anything. An estimate has floats, or arrays of one element.
+    For what cannot be answered for many keys at once. It may answer anything; if it is declared to
+    return ``list[tuple[item, Estimate]]``, Spark's ``frequent`` can ask it. An estimate has floats,
+    or arrays of one element.
     """
     returned = answer.__annotations__.get("return")
     gives: Gives = "estimate" if returned is Estimate else "other"

@@ -42,8 +42,11 @@ class Sketch:
     interrupted leaves the sketch as it was before. Several threads may read a sketch while none
     writes.
 
-    A class of sketches declares ``family`` and ``config_class``, makes its algorithm in the
-    constructor, and has questions (:func:`recency.algorithm.question`).
+    A class of sketches declares ``family`` and ``config_class``. Its constructor sets ``config``,
+    and hands the algorithm on to this one. ``update`` passes the arguments of
+    ``update_many`` in their order to ``self._keyed.add_row``, ``update_many`` passes them as
+    ``self._keyed.update_many(None, {name: column, …})``. Questions are declared by
+    :func:`recency.extending.question`.
     """
 
     config: Any = NoSettings()
@@ -54,7 +57,7 @@ class Sketch:
     """The class of ``config``."""
 
     family: ClassVar[int]
-    """Number of the class in the byte format."""
+    """Number of the class in the byte format: 128 to 255 outside this package."""
 
     _keyed: Keyed
 

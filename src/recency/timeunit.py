@@ -61,7 +61,7 @@ _DURATION_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Zµ]+)\s*")
 
 
 def to_tick(at: object, unit: str | None, name: str = "at") -> int:
-    """One point in time."""
+    """One point in time as ticks: an integer, or a datetime if there is a unit."""
     if isinstance(at, np.ndarray) and at.ndim == 0:
         at = at[()]
     if isinstance(at, datetime | np.datetime64):
@@ -73,7 +73,10 @@ def to_tick(at: object, unit: str | None, name: str = "at") -> int:
 
 
 def to_ticks(at: Any, unit: str | None, name: str = "at") -> Int64Array:
-    """Points in time: one (a 0-d array), or an array or column of them."""
+    """Points in time as ticks: of one (a 0-d array), or of an array or column of them.
+
+    They are integers, or datetimes if there is a unit.
+    """
     array = _moments_or_integers(at, name)
     if array.dtype == object and any(isinstance(x, datetime | np.datetime64) for x in array.flat):
         moments = [_moment(x, name) for x in array.flat]
@@ -171,7 +174,7 @@ def _moment(value: object, name: str) -> np.datetime64:
 
 
 def to_duration(window: object, unit: str | None, name: str = "window") -> int:
-    """A width in ticks, at least one."""
+    """A width in ticks, at least one: an integer, or a text or timedelta if there is a unit."""
     if isinstance(window, str | timedelta | np.timedelta64):
         if unit is None:
             raise TypeError(f"{name} must be an integer, got {window!r}; give the sketch a unit")

@@ -56,7 +56,7 @@ def offsets(counts: Int64Array | NDArray[np.int8]) -> Int64Array:
 
 
 def ranges(starts: Int64Array, counts: Int64Array) -> Int64Array:
-    """starts[i], starts[i] + 1, …, counts[i] of them, for all i."""
+    """The numbers from starts[i] on, counts[i] of them, for all i one after the other."""
     shift = starts - offsets(counts)[:-1]
     return np.repeat(shift, counts) + np.arange(int(counts.sum()))
 
@@ -193,7 +193,7 @@ def counts_reaching(shares: FloatArray | float, total: float | Int64Array) -> Fl
 
 
 def ticks_between(earlier: Int64Array | int, later: Int64Array | int) -> UInt64Array:
-    """later − earlier of times, exact as unsigned numbers."""
+    """later − earlier of times, which may be too far apart for int64: as unsigned numbers."""
     ticks: UInt64Array = np.asarray(later).view(np.uint64) - np.asarray(earlier).view(np.uint64)
     return ticks
 

@@ -32,7 +32,7 @@ Scalar = int | float | str | tuple[Any, ...] | None
 
 
 def corrupt(name: str, reason: str) -> NoReturn:
-    """Refuse bytes, in the one wording used everywhere."""
+    """Refuse bytes of a sketch called ``name``: raises a ``CorruptSketchError`` with the reason."""
     raise CorruptSketchError(f"corrupt {name}: {reason}")
 
 
@@ -40,7 +40,7 @@ def corrupt(name: str, reason: str) -> NoReturn:
 
 
 def zigzag(x: Int64Array) -> UInt64Array:
-    """Signed to unsigned, small magnitudes to small numbers."""
+    """Signed integers as unsigned ones: 0, −1, 1, −2 as 0, 1, 2, 3. Small ones take fewer bytes."""
     return ((x << 1) ^ (x >> 63)).view(np.uint64)
 
 
@@ -51,7 +51,7 @@ def unzigzag(x: UInt64Array) -> Int64Array:
 
 
 def float_bits(x: NDArray[np.float64]) -> UInt64Array:
-    """Floats as integers of the same bits."""
+    """Floats as unsigned integers of the same bits; ``view(np.float64)`` is the inverse."""
     return x.view(np.uint64)
 
 
@@ -98,14 +98,17 @@ def decode_varints(data: NDArray[np.uint8], name: str) -> tuple[UInt64Array, Int
 
 
 class RecordWriter:
-    """Collects the columns of many records; each record becomes one sequence of numbers."""
+    """Collects the columns of many records, one for each key.
+
+    A record is a sequence of unsigned numbers: what each column has of it, one after the other.
+    """
 
     def __init__(self, size: int) -> None:
         self._ones = np.ones(size, dtype=np.int64)
         self._parts: list[tuple[UInt64Array, Int64Array]] = []
 
     def scalar(self, values: UInt64Array) -> None:
-        """One number per record."""
+        """A column of one number for each record."""
         self._parts.append((values, self._ones))
 
     def ragged(self, values: UInt64Array, counts: Int64Array) -> None:
@@ -124,7 +127,10 @@ class RecordWriter:
 
 
 class RecordReader:
-    """Takes columns off many records, in the order in which they were written."""
+    """Takes columns off many records, in the order in which they were written.
+
+    ``size`` says how many records there are, ``name`` is the sketch's, for :func:`corrupt`.
+    """
 
     def __init__(self, name: str, numbers: UInt64Array, sizes: Int64Array) -> None:
         self.name = name
@@ -142,19 +148,19 @@ class RecordReader:
         return sums
 
     def scalar(self) -> UInt64Array:
-        """One number per record."""
+        """A column of one number for each record, any number."""
         return self.ragged(np.ones(self.size, dtype=np.int64))
 
     def integer(self, most: int = 2**63 - 1) -> Int64Array:
-        """One non-negative integer per record, at most ``most``."""
+        """A column of one integer in [0, most] for each record; others are refused."""
         return self.integers(np.ones(self.size, dtype=np.int64), most)
 
     def signed(self, counts: Int64Array) -> Int64Array:
-        """:meth:`ragged` for integers of any sign."""
+        """:meth:`ragged` of what was written by :func:`zigzag`: integers of any sign."""
         return unzigzag(self.ragged(counts))
 
     def ragged(self, counts: Int64Array) -> UInt64Array:
-        """``counts[i]`` numbers of record i."""
+        """``counts[i]`` numbers of record i, those of all records one after the other."""
         if (counts > self._end - self._cursor).any():
             corrupt(self.name, "the payload is shorter than its counts say")
         out = self._numbers[ranges(self._cursor, counts)]
