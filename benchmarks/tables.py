@@ -5,21 +5,24 @@ A page says where a table comes from in a comment above it, and optionally which
     <!-- results/paper_ecm_claims.tsv -->
     <!-- results/peers.tsv | by, bytes | question = quantiles, different users -->
 
-In names and values a semicolon stands for a comma. Under ``<!-- questions -->`` there is the table
-of all questions that columns of sketches can be asked, as the classes declare them.
+In names and values a semicolon stands for a comma. What the classes declare is listed under
+``<!-- questions -->``, all questions that columns of sketches can be asked, and under
+``<!-- sketches -->``, how sketches merge and what they take. Under ``<!-- file examples/x.py -->``
+there is that file.
 
 ``python tables.py`` writes the tables under such comments anew; ``tests/unit/test_tables.py`` fails
 if one is not what its file says.
 """
 
 import re
+from inspect import Parameter, signature
 from pathlib import Path
 
 ROOT = Path(__file__).parent
 PAGES = ROOT.parent / "docs"
-_COMMENT = re.compile(r"<!-- results/(?P<file>[\w.]+)(?P<choice>[^\n]*?) -->\n")
-_QUESTIONS = re.compile(r"<!-- questions -->\n")
+_COMMENT = re.compile(r"<!-- (?P<kind>results/|questions|sketches|file )(?P<rest>[^\n]*?) ?-->\n")
 _TABLE = re.compile(r"(?:\|[^\n]*\n)*")
+_FILE = re.compile(r"(?:```python\n.*?^```\n)?", re.DOTALL | re.MULTILINE)
 
 
 def rows_of(file):
@@ -89,16 +92,82 @@ def fits(question, gives):
     return question.gives == gives and question.takes(dict.fromkeys(question.literals))
 
 
+def variants():
+    """Sketches of every class, by how they are made: one, and those whose settings matter here."""
+    import recency
+    from recency.decay import NoDecay
+
+    needed = {"decay": NoDecay()}
+    for name in sorted(recency.__all__):
+        cls = getattr(recency, name)
+        if not isinstance(cls, type) or not issubclass(cls, recency.Sketch) or name == "Sketch":
+            continue
+        settings = signature(cls).parameters
+        given = {
+            key: value
+            for key, value in needed.items()
+            if key in settings and settings[key].default is Parameter.empty
+        }
+        yield name, cls(**given)
+        for key, value in {"names": True, "counter": "rw"}.items():
+            if key in settings:
+                yield f"{name}({key}={value!r})".replace("'", '"'), cls(**given, **{key: value})
+
+
+def takes_ids(sketch):
+    """Whether events may have ids."""
+    if "id" not in signature(sketch.update).parameters:
+        return False
+    try:
+        sketch.copy().update(1, at=1, id=1)
+    except TypeError:
+        return False
+    return True
+
+
+def sketches():
+    """The table of what sketches declare."""
+    lines = [
+        "| sketch | `update` | events | merging | events draw coins |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for made, sketch in variants():
+        takes = [
+            name
+            for name in signature(sketch.update).parameters
+            if name != "id" or takes_ids(sketch)
+        ]
+        order = "in time order" if sketch.needs_order else "in any order"
+        coins = "" if not sketch._algorithm.draws_coins else "unless they have an `id`"
+        lines.append(
+            f"| `{made}` | `{', '.join(takes)}` | {order} | `{sketch.merge_law}` | {coins} |"
+        )
+    return "".join(line + "\n" for line in lines)
+
+
+def source(file):
+    """The text of a file as a block of code."""
+    return f"```python\n{(ROOT.parent / file).read_text()}```\n"
+
+
 def renewed(page):
     """The text of a page with all its tables as the files, and the classes, say."""
     parts, end = [], 0
-    comments = [*_COMMENT.finditer(page), *_QUESTIONS.finditer(page)]
-    for comment in sorted(comments, key=lambda each: each.start()):
-        table = _TABLE.match(page, comment.end())
-        is_of_questions = comment.re is _QUESTIONS
-        made = questions() if is_of_questions else rendered(comment["file"], comment["choice"])
+    for comment in _COMMENT.finditer(page):
+        kind, rest = comment["kind"], comment["rest"]
+        old = (_FILE if kind == "file " else _TABLE).match(page, comment.end())
+        match kind:
+            case "questions":
+                made = questions()
+            case "sketches":
+                made = sketches()
+            case "file ":
+                made = source(rest)
+            case _:
+                file, choice = re.fullmatch(r"([\w.]+)(.*)", rest).groups()
+                made = rendered(file, choice)
         parts += [page[end : comment.end()], made]
-        end = table.end()
+        end = old.end()
     return "".join([*parts, page[end:]])
 
 

@@ -9,9 +9,17 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/spark.md", "docs/functions.md", "docs/daily_sketches.md"]
+    "page",
+    [
+        "README.md",
+        "docs/spark.md",
+        "docs/functions.md",
+        "docs/daily_sketches.md",
+        "docs/extending.md",
+    ],
 )
-def test_examples(spark, page):
+def test_examples(spark, page, monkeypatch):
+    monkeypatch.chdir(ROOT)
     result = doctest.testfile(
         str(ROOT / page),
         module_relative=False,
