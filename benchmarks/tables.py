@@ -150,6 +150,11 @@ def source(file):
     return f"```python\n{(ROOT.parent / file).read_text()}```\n"
 
 
+def has_any(page):
+    """Whether a page has anything that is made here."""
+    return _COMMENT.search(page) is not None
+
+
 def renewed(page):
     """The text of a page with all its tables as the files, and the classes, say."""
     parts, end = [], 0

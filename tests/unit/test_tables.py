@@ -1,18 +1,19 @@
 """Figures in the docs are those of the result files."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
+
+from cases import CASES
 
 ROOT = Path(__file__).parents[2]
 _spec = importlib.util.spec_from_file_location("tables", ROOT / "benchmarks" / "tables.py")
 tables = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(tables)
 PAGES = {path.name: path.read_text() for path in sorted(tables.PAGES.glob("*.md"))}
-WITH_TABLES = [
-    name for name, text in PAGES.items() if "<!-- results/" in text or "<!-- questions" in text
-]
+WITH_TABLES = [name for name, text in PAGES.items() if tables.has_any(text)]
 
 
 @pytest.mark.parametrize("page", WITH_TABLES)
@@ -52,3 +53,56 @@ def test_questions_are_those_that_classes_declare():
     assert "`heavy_hitters(threshold, window, now)`" in table
     assert "selectivity" not in table  # it needs a Python function
     assert "query_many" not in table
+
+
+def test_what_sketches_declare_is_listed():
+    table = tables.sketches()
+    assert "| `NthRecentWave` | `value, at` | in time order | `exact` |  |" in table
+    assert "| `EcmSketch` | `item, at, weight` | in time order | `bounded` |  |" in table
+    assert (
+        '| `EcmSketch(counter="rw")` | `item, at, weight, id` | in any order | `exact` |' in table
+    )
+    listed = {row.split("`")[1].split("(")[0] for row in table.splitlines()[2:]}
+    assert listed == {type(case.make()).__name__ for case in CASES}
+
+
+def _rows_of_readme():
+    """What the table of the README says of each sketch: stream, and merging."""
+    page = (ROOT / "README.md").read_text()
+    above = ("", "")
+    for line in page.splitlines():
+        if line.startswith("| [`"):
+            name, _, stream, _, merging = (cell.strip() for cell in line.strip("|").split("|"))
+            above = (
+                above[0] if stream == "the same" else stream,
+                above[1] if merging == "the same" else merging,
+            )
+            yield name.split("`")[1], *above
+
+
+def test_the_readme_says_of_each_sketch_what_it_declares():
+    rows = {name: rest for name, *rest in _rows_of_readme()}
+    made = dict(tables.variants())
+    forgiving = {type(case.make()).__name__ for case in CASES if case.ignores_duplicates}
+    assert set(rows) == {name.split("(")[0] for name in made}
+    for name, (stream, merging) in rows.items():
+        sketch, sampled = made[name], made.get(f'{name}(counter="rw")')
+        assert stream.startswith("in time order" if sketch.needs_order else "any order"), name
+        assert merging.startswith("exact" if sketch.merge_law == "exact" else "error grows"), name
+        assert ("duplicates" in stream) == (name in forgiving), name
+        assert ("(or any, sampled)" in stream) == (sampled is not None), name
+        assert ("(sampled: exact)" in merging) == (sampled is not None), name
+        assert sampled is None or (sampled.merge_law == "exact" and not sampled.needs_order), name
+
+
+# Pages about one sketch may say how that one merges; others must not list it by hand.
+LISTS = re.compile(r"(?:`[A-Z]\w+`(?:,| and|, and) ){2,}`[A-Z]\w+`")
+
+
+@pytest.mark.parametrize("page", ["contract.md", "spark.md", "daily_sketches.md", "functions.md"])
+def test_pages_list_sketches_in_generated_tables_only(page):
+    """A list in prose is wrong as soon as there is another sketch."""
+    names = set(tables.sketches().replace("(", "`").split("`"))
+    for found in LISTS.findall(" ".join(PAGES[page].split())):
+        listed = set(found.split("`")) & names
+        assert len(listed) < 3, found
