@@ -7,22 +7,24 @@ A page says where a table comes from in a comment above it, and optionally which
 
 In names and values a semicolon stands for a comma. What the classes declare is listed under
 ``<!-- questions -->``, all questions that columns of sketches can be asked, and under
-``<!-- sketches -->``, how sketches merge and what they take. Under ``<!-- file examples/x.py -->``
-there is that file.
+``<!-- sketches -->``, how sketches merge and what they take. Under ``<!-- modules -->`` there is
+the tree of modules, with what each says of itself, under ``<!-- file examples/x.py -->`` that file.
 
 ``python tables.py`` writes the tables under such comments anew; ``tests/unit/test_tables.py`` fails
 if one is not what its file says.
 """
 
+import ast
 import re
 from inspect import Parameter, signature
 from pathlib import Path
 
 ROOT = Path(__file__).parent
 PAGES = ROOT.parent / "docs"
-_COMMENT = re.compile(r"<!-- (?P<kind>results/|questions|sketches|file )(?P<rest>[^\n]*?) ?-->\n")
+_KINDS = "results/|questions|sketches|modules|file "
+_COMMENT = re.compile(rf"<!-- (?P<kind>{_KINDS})(?P<rest>[^\n]*?) ?-->\n")
 _TABLE = re.compile(r"(?:\|[^\n]*\n)*")
-_FILE = re.compile(r"(?:```python\n.*?^```\n)?", re.DOTALL | re.MULTILINE)
+_FILE = re.compile(r"(?:```\w+\n.*?^```\n)?", re.DOTALL | re.MULTILINE)
 
 
 def rows_of(file):
@@ -145,6 +147,30 @@ def sketches():
     return "".join(line + "\n" for line in lines)
 
 
+def modules():
+    """The tree of modules, each with the first line of its docstring; files, then folders."""
+    lines = []
+
+    def add(module, name, depth):
+        lines.append(f"{'  ' * depth + name:<38}{summary(module)}\n")
+
+    def add_folder(folder, depth):
+        add(folder / "__init__.py", folder.name + "/", depth)
+        for file in sorted({*folder.glob("*.py")} - {folder / "__init__.py"}):
+            add(file, file.name, depth + 1)
+        for inner in sorted(each.parent for each in folder.glob("*/__init__.py")):
+            add_folder(inner, depth + 1)
+
+    add_folder(ROOT.parent / "src" / "recency", 0)
+    return f"```text\n{''.join(lines)}```\n"
+
+
+def summary(file):
+    """The first line of a module's docstring, without markup."""
+    line = ast.get_docstring(ast.parse(file.read_text())).splitlines()[0]
+    return line.replace("``", "").rstrip(".")
+
+
 def source(file):
     """The text of a file as a block of code."""
     return f"```python\n{(ROOT.parent / file).read_text()}```\n"
@@ -160,12 +186,14 @@ def renewed(page):
     parts, end = [], 0
     for comment in _COMMENT.finditer(page):
         kind, rest = comment["kind"], comment["rest"]
-        old = (_FILE if kind == "file " else _TABLE).match(page, comment.end())
+        old = (_FILE if kind in ("file ", "modules") else _TABLE).match(page, comment.end())
         match kind:
             case "questions":
                 made = questions()
             case "sketches":
                 made = sketches()
+            case "modules":
+                made = modules()
             case "file ":
                 made = source(rest)
             case _:

@@ -66,6 +66,22 @@ def test_what_sketches_declare_is_listed():
     assert listed == {type(case.make()).__name__ for case in CASES}
 
 
+def test_every_module_is_in_the_tree_and_nothing_else():
+    folder, named = [], set()
+    tree = PAGES["architecture.md"].split("<!-- modules -->\n```text\n")[1].split("```")[0]
+    for line in tree.splitlines():
+        name, what = line.split()[0], line.split()[1:]
+        assert what, line
+        folder = folder[: (len(line) - len(line.lstrip())) // 2]
+        if name.endswith("/"):
+            folder.append(name)
+            named.add("".join(folder) + "__init__.py")
+        else:
+            named.add("".join(folder) + name)
+    source = ROOT / "src"
+    assert named == {path.relative_to(source).as_posix() for path in source.rglob("*.py")}
+
+
 def _rows_of_readme():
     """What the table of the README says of each sketch: stream, and merging."""
     page = (ROOT / "README.md").read_text()
