@@ -299,6 +299,35 @@ def test_a_bank_of_them_is_many_sketches():
 # --- the example of the docs --------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("latest", "active", "is_possible"),
+    [
+        (100, 1, True),
+        (100, 2**7 - 1, True),
+        (100, 2**6, False),  # not on the latest day
+        (100, 0, False),
+        (100, 2**7 + 1, False),  # before the window
+        (NEVER + 1, 1, True),
+        (NEVER + 1, 3, False),  # before the first day there is
+        (NEVER + 7, 2**6 + 1, True),
+        (NEVER + 6, 2**6 + 1, False),
+    ],
+)
+def test_the_example_refuses_days_that_cannot_be(latest, active, is_possible):
+    writer = RecordWriter(1)
+    writer.scalar(np.array([1], dtype=np.uint64))
+    writer.scalar(zigzag(np.array([latest])))
+    writer.scalar(np.array([active], dtype=np.uint64))
+    frame = codec.encode_many(ActiveDays.family, codec.encode_config([7]), writer)[0]
+    if is_possible:
+        sketch = loads(frame)
+        assert sketch.latest == latest
+        assert sketch.query().value == active.bit_count()
+    else:
+        with pytest.raises(CorruptSketchError, match="days that cannot be"):
+            loads(frame)
+
+
 def test_the_example_refuses_what_it_says():
     with pytest.raises(ValueError, match=r"window must be in \[1, 63\], got 64"):
         ActiveDays(64)
