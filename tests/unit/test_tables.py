@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cases import CASES
+from recency import DyadicEcm, EcmSketch
 
 ROOT = Path(__file__).parents[2]
 _spec = importlib.util.spec_from_file_location("tables", ROOT / "benchmarks" / "tables.py")
@@ -109,6 +110,19 @@ def test_the_readme_says_of_each_sketch_what_it_declares():
         assert ("(or any, sampled)" in stream) == (sampled is not None), name
         assert ("(sampled: exact)" in merging) == (sampled is not None), name
         assert sampled is None or (sampled.merge_law == "exact" and not sampled.needs_order), name
+
+
+def test_the_page_of_ecm_sketches_says_of_each_counter_what_it_declares():
+    rows = re.findall(r'^\| `"(\w+)"` [^|]*\| ([^|]*) \| ([^|]*) \|', PAGES["ecm.md"], re.MULTILINE)
+    assert [counter for counter, _, _ in rows] == ["eh", "dw", "rw"]
+    merging_above = ""
+    for counter, stream, merging in rows:
+        merging = merging_above if merging == "the same" else merging
+        merging_above = merging
+        for cls in (EcmSketch, DyadicEcm):
+            sketch = cls(counter=counter)
+            assert stream == ("in time order" if sketch.needs_order else "any order")
+            assert merging.startswith("exact" if sketch.merge_law == "exact" else "error grows")
 
 
 # Pages about one sketch may say how that one merges; others must not list it by hand.
