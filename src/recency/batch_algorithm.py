@@ -22,7 +22,7 @@ from recency.keyed import is_scalar, only_key
 class BatchAlgorithm(Algorithm):
     """An algorithm whose single updates are checked and let in as arrays of one row.
 
-    ``check_row`` and ``stack`` follow from ``check`` and ``admit``, at the cost of some 20 µs for
+    ``check_row`` and ``stack`` follow from ``check`` and ``admit``, at the cost of some 40 µs for
     each update. For less, derive from :class:`Algorithm` and write both.
     """
 
