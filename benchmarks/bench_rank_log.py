@@ -44,7 +44,8 @@ def main():
     frames = encode()
 
     def decode() -> RecordReader:
-        reader = codec.read_payloads(frames, 0, "log")
+        header = codec.read_header(frames[0])
+        reader = codec.read_payloads(codec.check_whole(frames, header), "log")
         return read_states(EXPONENTIAL, 20, WINDOW, reader)
 
     report.add("bytes of 100 000 logs of 10 events, each", len(b"".join(frames)) / KEYS, "B")

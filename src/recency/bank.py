@@ -59,6 +59,8 @@ class Bank(Generic[S]):
         """
         if not isinstance(frames, Mapping):
             raise TypeError(f"frames must be a dict of bytes by key, got {type(frames).__name__}")
+        if not isinstance(prototype, Sketch | None):
+            raise TypeError(f"prototype must be a sketch, got {type(prototype).__name__}")
         groups = read_frames(frames.values(), None if prototype is None else type(prototype))
         if prototype is None and not groups:
             raise ValueError("a bank of no frames needs a prototype")

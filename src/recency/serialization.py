@@ -96,6 +96,8 @@ def _is_foreign(cls: type) -> bool:
 
 def encode_keyed(prototype: "Sketch", keyed: Keyed) -> list[bytes]:
     """A frame for each key: sketches with the prototype's configuration."""
+    if not len(keyed):  # nothing to refuse either, if the configuration cannot be written
+        return []
     return codec.encode_many(prototype.family, _encoded_config(prototype.config), keyed.records())
 
 
@@ -137,7 +139,7 @@ class Alike(NamedTuple):
 
 def read_frames(frames: Iterable[Frame], expected: type["Sketch"] | None = None) -> list[Alike]:
     """The states in frames, those of one configuration together."""
-    name = "sketch" if expected is None else expected.__name__
+    name = _label(expected)
     data = [frame if type(frame) is bytes else _as_bytes(frame, name) for frame in frames]
     groups: dict[bytes, list[int]] = {}
     header, rows = None, []
@@ -212,6 +214,7 @@ def unpickled(cls: type[_S], frame: bytes) -> _S:
 def _read_alike(
     header: bytes, frames: Sequence[bytes], expected: type["Sketch"] | None
 ) -> tuple["Sketch", Keyed]:
+    payloads = codec.check_whole(frames, header, _label(expected))
     family, config = codec.family_and_config(header)
     if expected is not None and family != expected.family:
         codec.corrupt(expected.__name__, f"expected family {expected.family}, got {family}")
@@ -223,7 +226,7 @@ def _read_alike(
     prototype = _prototype(cls, codec.decode_config(config, name))
     if _encoded_config(prototype.config) != config:
         codec.corrupt(name, "the configuration is not in its canonical form")
-    reader = codec.read_payloads(frames, header, name)
+    reader = codec.read_payloads(payloads, name)
     return prototype, Keyed.from_records(prototype._algorithm, reader)
 
 
@@ -242,6 +245,11 @@ def _prototype(cls: type["Sketch"], values: list[codec.Scalar]) -> "Sketch":
         )
     except (TypeError, ValueError) as error:
         codec.corrupt(cls.__name__, f"bad configuration: {error}")
+
+
+def _label(expected: type["Sketch"] | None) -> str:
+    """What a frame is called before it says what it is."""
+    return "sketch" if expected is None else expected.__name__
 
 
 def _as_bytes(data: object, name: str) -> bytes:

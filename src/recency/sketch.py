@@ -194,9 +194,11 @@ class Sketch:
         if not isinstance(given, Estimate):
             return given
         # Of n keys the answers are in the first dimension; there may be more, as of many items.
-        return Estimate(
-            *(_first(each) for each in (given.value, given.lower, given.upper, given.confidence))
-        )
+        value, lower, upper = (_first(each) for each in (given.value, given.lower, given.upper))
+        confidence = np.asarray(given.confidence)  # mostly one number for all that was asked
+        if confidence.size == 1:
+            return Estimate(value, lower, upper, confidence.item())
+        return Estimate(value, lower, upper, _first(confidence))
 
     def to_bytes(self) -> bytes:
         """The sketch as bytes, the same for the same state everywhere."""

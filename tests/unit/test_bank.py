@@ -5,12 +5,14 @@ import pytest
 
 from recency import (
     Bank,
+    DecayedSample,
     ExponentialHistogram,
     NthRecentWave,
     OutOfOrderError,
     RandomizedWave,
     SumWave,
 )
+from recency.decay import Custom
 
 PROTOTYPES = [
     ExponentialHistogram(window=100),
@@ -130,6 +132,16 @@ def test_totals_are_checked_key_by_key():
     bank.update_many([1, 2, 3, 4], 2**61, at=2)
     assert bank[4].query().value == 2**61
     assert bank[1].query().upper == 2**62 + 2**61
+
+
+def test_a_bank_of_frames_needs_a_sketch_for_a_prototype():
+    frame = ExponentialHistogram(10).to_bytes()
+    with pytest.raises(TypeError, match="prototype must be a sketch, got str"):
+        Bank.from_bytes({1: frame}, "x")
+
+
+def test_a_bank_of_nothing_is_written_even_if_its_decay_cannot_be():
+    assert Bank(DecayedSample(decay=Custom(lambda age: np.ones_like(age, dtype=float)))).to_bytes() == {}
 
 
 def test_prototypes():

@@ -92,6 +92,13 @@ def test_malformed_configurations_are_corrupt(data):
         codec.decode_config(data, "test")
 
 
+@pytest.mark.parametrize("before", [[], [recency.SumWave().to_bytes()]])
+def test_a_damaged_frame_is_called_the_same_whatever_comes_before(before):
+    damaged = recency.SumWave().to_bytes()[:-1] + b"?"
+    with pytest.raises(CorruptSketchError, match="corrupt sketch: checksum mismatch"):
+        recency.decode_many([*before, damaged])
+
+
 def test_registry_of_families_names_every_class_once():
     ours = {family: cls for family, cls in _classes.items() if cls not in foreign_classes()}
     assert {family: cls.__name__ for family, cls in ours.items()} == FAMILIES

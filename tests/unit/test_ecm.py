@@ -42,6 +42,7 @@ def test_many_queries_are_many_query():
     sketch = example()
     items = ["a", "b", "c", 5, b"a"]
     many = sketch.query_many(items, 100)
+    assert type(many.confidence) is float
     for i, item in enumerate(items):
         one = sketch.query(item, 100)
         assert (one.value, one.lower, one.upper) == (many.value[i], many.lower[i], many.upper[i])

@@ -282,8 +282,8 @@ def family_and_config(header: bytes) -> tuple[int, bytes]:
     return header[3], header[_HEADER:]
 
 
-def read_payloads(frames: Sequence[bytes], header: bytes, name: str) -> RecordReader:
-    """The payloads of frames with this header, as records."""
+def check_whole(frames: Sequence[bytes], header: bytes, name: str = "sketch") -> list[bytes]:
+    """The payloads of frames with this header, which are what was written."""
     begin = len(header)
     if min(map(len, frames)) < begin + _CRC:
         corrupt(name, "the configuration is longer than the frame")
@@ -292,6 +292,11 @@ def read_payloads(frames: Sequence[bytes], header: bytes, name: str) -> RecordRe
     found = np.array([zlib.crc32(body, header_crc) for body in bodies], dtype="<u4")
     if found.tobytes() != b"".join([frame[-_CRC:] for frame in frames]):
         corrupt(name, "checksum mismatch")
+    return bodies
+
+
+def read_payloads(bodies: Sequence[bytes], name: str) -> RecordReader:
+    """Payloads as records."""
     data = np.frombuffer(b"".join(bodies), dtype=np.uint8)
     numbers, ends = decode_varints(data, name)
     body_ends = np.cumsum([len(body) for body in bodies])
