@@ -196,13 +196,17 @@ def test_merging_keyed_logs_is_merging_each_key():
         times = np.sort(rng.integers(0, 1000, 2000))
         log = RankLog.empty(EXPONENTIAL, tightness)
         logs.append(log.append(rng.integers(0, 3, 2000), times, np.ones(2000, np.int64), cutoff))
-    together = RankLog.merge(logs, [cutoff] * 4, tightness, cutoff)
-    for key, merged in enumerate(together.split()):
-        alone = RankLog.merge(
-            [log.split()[key] for log in logs], [cutoff[:1]] * 4, tightness[:1], cutoff[:1]
-        )
-        assert merged.times.tolist() == alone.times.tolist()
-        assert merged.ranks.tolist() == alone.ranks.tolist()
+
+    def merged(logs, keys):
+        none = RankLog.empty(EXPONENTIAL, tightness[:keys])
+        into, cutoffs = np.tile(np.arange(keys), 4), np.tile(cutoff[:keys], 4)
+        return RankLog.joined(logs).replayed_into(none, into, cutoffs, cutoff[:keys])
+
+    together = merged(logs, 3)
+    for key, part in enumerate(together.split()):
+        alone = merged([log.split()[key] for log in logs], 1)
+        assert part.times.tolist() == alone.times.tolist()
+        assert part.ranks.tolist() == alone.ranks.tolist()
 
 
 def test_expired_items_left_over_are_few():

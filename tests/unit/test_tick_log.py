@@ -61,7 +61,7 @@ def test_a_missing_1_lies_before_the_next_remembered_tick(tightness):
     ticks, nows = zip(*small, *large, strict=True)
     times, latest = (column(*(tick - ORIGIN for tick in each)) for each in (ticks, nows))
     one = np.ones(times.size, dtype=np.int64)
-    log = TickLog(tightness, 2 * one, np.arange(times.size + 1), times, one, one)
+    log = TickLog(2 * one, np.arange(times.size + 1), times, one, one, tightness)
     earliest, last = log.locate(2 * one, latest)
     assert (earliest == times + 1).all()
     expected = [next_remembered(t, now, tightness) - 1 for t, now in zip(ticks, nows, strict=True)]
@@ -90,7 +90,7 @@ def test_exactly_the_logs_that_streams_lead_to_have_no_flaw(newest_tick, window)
         for chosen, more in product(combinations(items, size), shares(MOST - size, 2 * size + 1)):
             gaps, values = column(*more[:size]), column(*more[size:-1]) + 1
             total, ranks = column(size + sum(more)), np.cumsum(gaps + values)
-            log = TickLog(2, total, column(0, size), column(*chosen), ranks, values)
+            log = TickLog(total, column(0, size), column(*chosen), ranks, values, 2)
             if log.flaw(column(latest), column(cutoff)) is None:
                 accepted.add(str(state(log)))
     assert accepted == reachable

@@ -7,16 +7,16 @@ are appended, then all are put to one vectorised test. Ranks only ever stop pass
 was dropped is never missed, and the outcome does not depend on how the stream was cut into
 batches.
 
-**Items.** All units of one key with one time are one item: rank z after it, value v, so that it
-holds ranks (z − v, z]. The newest item may still grow. No window edge falls inside an item.
+**Entries.** All units of one key with one time are one entry: rank z after it, value v, so that it
+holds ranks (z − v, z]. The newest entry may still grow. No window edge falls inside an entry.
 
 **Levels.** The level of a rank is the largest j such that 2ʲ divides it: it is (2m + 1)·2ʲ for
-some m. The level of an item is the highest level of its ranks, the highest bit in which z − v
+some m. The level of an entry is the highest level of its ranks, the highest bit in which z − v
 and z differ (Gibbons & Tirthapura 2004, §3.3); the rank that has it is unique, and its m is
 z >> (j + 1). Both rules have one form: *of the ranks of level j, those with m ≥ m_j are
 remembered*, where m_j depends on R alone and 2ʲ⁺¹·m_j does not grow with j. So the ranks
-remembered reach further back on higher levels, and an item holds a remembered rank iff its
-highest one is remembered: an item is kept iff z >> (j + 1) ≥ m_j.
+remembered reach further back on higher levels, and an entry holds a remembered rank iff its
+highest one is remembered: an entry is kept iff z >> (j + 1) ≥ m_j.
 
 **Exponential histogram**, k = tightness. Level 0 holds at most k + 1 buckets, any other level
 c + 1 with c = ⌈k/2⌉; one too many, and the two oldest become one of the next level. So of E_l
@@ -35,19 +35,18 @@ are M_j = ((R >> j) + 1) >> 1 of them, so m_j = M_j − K. With K = ⌈(1/ε + 1
 Tirthapura 2004, §3.2 without a highest level, so no bound on the count has to be known. Lemma 1
 there gives the error 1/(2K − 1).
 
-**First item.** It is kept until it expires: a window that starts before it is answered exactly.
+**First entry.** It is kept until it expires: a window that starts before it is answered exactly.
 
-**Expiry.** Items not later than the key's cutoff are outside every window that may still be
+**Expiry.** Entries not later than the key's cutoff are outside every window that may still be
 asked. The newest of them tells how many units lie before the window; when it stops passing the
-test, the next older one that passes takes its place. An item that passes implies that every
-newer one of the same or a higher level passes too, so an expired item is not needed once a newer
-expired one has a level at least its own. What is left has falling levels: at most 63 items.
+test, the next older one that passes takes its place. An entry that passes implies that every
+newer one of the same or a higher level passes too, so an expired entry is not needed once a newer
+expired one has a level at least its own. What is left has falling levels: at most 63 entries.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -67,11 +66,12 @@ from recency.core.arrays import (
     stable_order,
     ticks_between,
 )
+from recency.core.log import Log, Rows, newest_first
 
 _ROUNDING = 1e-9  # outward slack on bounds that went through floating point
 _LEAST_ERROR = 2.0**-1000  # of leaves: one over it is a float
-_MANY = 64  # items of a key in one batch from which listing remembered ranks is tried
-_SCANNED = 1 << 14  # items up to which looking at all is faster than halving
+_MANY = 64  # entries of a key in one batch, from which on remembered ranks are listed
+_SCANNED = 1 << 14  # entries up to which looking at all is faster than halving
 MOST_LEVELS = 1000  # of a tree of merges
 _MIN_TIGHTNESS = 2  # an error below 1; less would break the order of the levels
 MAX_TIGHTNESS = 2**62  # keeps everything: no stream is longer than 2⁶³ − 1
@@ -109,7 +109,7 @@ class ExponentialRule:
         return 1 / tightness
 
     def oldest(self, level: Int64Array, totals: Int64Array, tightness: Int64Array) -> Int64Array:
-        """E_{j+1}: so many pairs of buckets have gone on to the next level."""
+        """E_{j+1}: the number of pairs of buckets that have gone on to the next level."""
         c = (tightness + 1) >> 1
         f: Int64Array = np.maximum((totals - tightness) >> 1, 0) + c
         pairs: Int64Array = np.maximum((f >> level) - c, 0)
@@ -148,7 +148,7 @@ def guarantee(factor: Floats, log_error: Floats) -> Floats:
 
 
 def tightness_for_tree(rule: Rule, relative_error: float, levels: int) -> int:
-    """The least tightness of leaves that keeps the error after so many levels of merging."""
+    """The least tightness of leaves that keeps the error after ``levels`` levels of merging."""
     leaf_error = math.expm1(math.log1p(relative_error) / (levels + 1))
     tightness = rule.tightness(max(leaf_error, _LEAST_ERROR))
     while tightness < MAX_TIGHTNESS:
@@ -162,7 +162,7 @@ def tightness_for_tree(rule: Rule, relative_error: float, levels: int) -> int:
 
 
 def kept_ranks(rule: Rule, totals: Int64Array, tightness: int) -> Int64Array:
-    """How many ranks are remembered of so many units that came one by one, none expired."""
+    """How many ranks are remembered of ``totals`` units that came one by one, none expired."""
     levels = np.arange(62)[:, None]
     oldest = rule.oldest(levels, totals, np.full(1, tightness))
     kept: Int64Array = np.maximum(_ranks_of_level(totals, levels) - np.maximum(oldest, 0), 0)
@@ -174,8 +174,8 @@ def before_merging(
 ) -> tuple[Int64Array, Int64Array]:
     """Bounds on the truth x from bounds on a merged log's y, where |y − x| ≤ ε₂ x.
 
-    ``factor`` is 1 + ε₂. Merging moves no unit beyond the first or the last item: none and all stay
-    exact.
+    ``factor`` is 1 + ε₂. Merging moves no unit beyond the first or the last entry: none and all
+    stay exact.
     """
     moved = np.asarray(factor) - 1
     if not moved.any():
@@ -210,87 +210,19 @@ def loosest(rule: Rule, relative_error: float, spread: FloatArray) -> Int64Array
 
 
 @dataclass(frozen=True, eq=False)
-class RankLog:
-    """The remembered items of many independent streams, by key 0, 1, …, and by time within a key.
-
-    A value: every operation returns a new log, and arrays are never written to once they are in
-    one, so logs may share them.
-    """
+class RankLog(Log):
+    """The entries of many independent streams of units, as a rule remembers them."""
 
     rule: Rule
     tightness: Int64Array  # per key: k or K
-    totals: Int64Array  # per key: R
-    starts: Int64Array  # key i owns items starts[i]:starts[i + 1]
-    times: Int64Array
-    ranks: Int64Array  # z
-    values: Int64Array  # v ≥ 1
 
     @staticmethod
     def empty(rule: Rule, tightness: Int64Array) -> "RankLog":
-        """One log without items per element of ``tightness``."""
-        none = np.empty(0, dtype=np.int64)
-        zeros = np.zeros(tightness.size + 1, dtype=np.int64)
-        return RankLog(rule, tightness, zeros[1:], zeros, none, none, none)
+        """A log without entries, with a key for each element of ``tightness``."""
+        return RankLog._empty(tightness.size, rule, tightness)
 
-    @staticmethod
-    def joined(logs: Sequence["RankLog"]) -> "RankLog":
-        """The keys of several logs of one rule one after the other."""
-        return RankLog(
-            logs[0].rule,
-            np.concatenate([log.tightness for log in logs]),
-            np.concatenate([log.totals for log in logs]),
-            offsets(np.concatenate([log.counts for log in logs])),
-            np.concatenate([log.times for log in logs]),
-            np.concatenate([log.ranks for log in logs]),
-            np.concatenate([log.values for log in logs]),
-        )
-
-    def split(self) -> list["RankLog"]:
-        """One log of one key for each key."""
-        one = np.zeros(self.size, dtype=np.int64)
-        starts = np.stack([one, self.counts], axis=1)
-        bounds = self.starts.tolist()
-        return [
-            RankLog(
-                self.rule,
-                self.tightness[i : i + 1],
-                self.totals[i : i + 1],
-                starts[i],
-                self.times[a:b],
-                self.ranks[a:b],
-                self.values[a:b],
-            )
-            for i, (a, b) in enumerate(pairwise(bounds))
-        ]
-
-    def section(self, first: int, end: int) -> "RankLog":
-        """The log of the keys from ``first`` up to ``end``, without it."""
-        starts = self.starts[first : end + 1]
-        items = slice(int(starts[0]), int(starts[-1]))
-        return RankLog(
-            self.rule,
-            self.tightness[first:end],
-            self.totals[first:end],
-            starts - starts[0],
-            self.times[items],
-            self.ranks[items],
-            self.values[items],
-        )
-
-    def take(self, keys: Int64Array) -> "RankLog":
-        """The log of some keys, on its own."""
-        counts = self.counts[keys]
-        starts = offsets(counts)
-        items = np.repeat(self.starts[keys] - starts[:-1], counts) + np.arange(starts[-1])
-        return RankLog(
-            self.rule,
-            self.tightness[keys],
-            self.totals[keys],
-            starts,
-            self.times[items],
-            self.ranks[items],
-            self.values[items],
-        )
+    def _settings(self, keys: Rows) -> tuple[Any, ...]:
+        return self.rule, self.tightness[keys]
 
     def replaced(self, keys: Int64Array, part: "RankLog") -> "RankLog":
         """This log with those of a few keys, which are ascending, as in ``part``."""
@@ -299,47 +231,31 @@ class RankLog:
         own = np.append(self.starts[np.stack([keys, keys + 1])].T.ravel(), self.times.size).tolist()
         new = part.starts.tolist()
 
-        def spliced(old: Int64Array, items: Int64Array) -> Int64Array:
+        def spliced(old: Int64Array, entries: Int64Array) -> Int64Array:
             pieces, end = [], 0
             for i in range(keys.size):
-                pieces += [old[end : own[2 * i]], items[new[i] : new[i + 1]]]
+                pieces += [old[end : own[2 * i]], entries[new[i] : new[i + 1]]]
                 end = own[2 * i + 1]
             return np.concatenate([*pieces, old[end:]])
 
-        return RankLog(
-            self.rule,
-            self.tightness,
-            totals,
-            offsets(counts),
-            spliced(self.times, part.times),
-            spliced(self.ranks, part.ranks),
-            spliced(self.values, part.values),
+        return replace(
+            self,
+            totals=totals,
+            starts=offsets(counts),
+            times=spliced(self.times, part.times),
+            ranks=spliced(self.ranks, part.ranks),
+            values=spliced(self.values, part.values),
         )
 
     def among(self, keys: Int64Array, tightness: Int64Array) -> "RankLog":
-        """These keys as ``keys``, which are ascending, among others without items."""
+        """These keys as ``keys``, which are ascending, among others without entries."""
         counts, totals = np.zeros((2, tightness.size), dtype=np.int64)
         counts[keys], totals[keys] = self.counts, self.totals
         return replace(self, tightness=tightness, totals=totals, starts=offsets(counts))
 
-    @property
-    def counts(self) -> Int64Array:
-        """How many items each key has."""
-        return self.starts[1:] - self.starts[:-1]  # as np.diff, which takes several times as long
-
-    @property
-    def entries(self) -> int:
-        """How many items there are."""
-        return self.times.size
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held by items."""
-        return 24 * self.times.size
-
     def expired(self, cutoff: Int64Array) -> "RankLog":
         """Without what nobody needs whose windows begin at ``cutoff`` (per key) or later."""
-        keys = self.item_keys()
+        keys = self.entry_keys()
         if not (self.times <= cutoff[keys]).any():
             return self
         return self._retained(keys, self.times, self.ranks, self.values, cutoff)
@@ -350,23 +266,14 @@ class RankLog:
         Both rules remember ranks from an m_j on that falls as tightness grows.
         """
         less = replace(self, tightness=np.minimum(self.tightness, tightness))
-        return less._retained(self.item_keys(), self.times, self.ranks, self.values, cutoff)
-
-    @property
-    def size(self) -> int:
-        """Number of keys."""
-        return self.totals.size
-
-    def item_keys(self) -> Int64Array:
-        """The key of each item."""
-        return np.repeat(np.arange(self.size), self.counts)
+        return less._retained(self.entry_keys(), self.times, self.ranks, self.values, cutoff)
 
     def append(
         self, keys: Int64Array, times: Int64Array, values: Int64Array, cutoff: Int64Array
     ) -> "RankLog":
-        """Add ``values`` units ≥ 1 at ``times``; items up to ``cutoff`` (per key) expire.
+        """Add ``values`` units ≥ 1 at ``times``; entries up to ``cutoff`` (per key) expire.
 
-        No time may be before the newest item of its key. Within the batch any order will do. The
+        No time may be before the newest entry of its key. Within the batch any order will do. The
         new totals must be below 2⁶³; those of all keys together need not be.
         """
         if not times.size:
@@ -394,8 +301,8 @@ class RankLog:
         self, keys: Int64Array, times: Int64Array, values: Int64Array, cutoff: Int64Array
     ) -> "RankLog":
         """:meth:`append_sorted` of values that add up to less than 2⁶³."""
-        # Units of one key and time are one item. Times and keys are rows here, `first` the row
-        # that begins each item, `running` the units up to and including each row.
+        # Units of one key and time are one entry. Times and keys are rows here, `first` the row
+        # that begins each entry, `running` the units up to and including each row.
         first = run_starts(times, keys)
         running = np.cumsum(values)
         key_row = run_starts(keys)
@@ -404,22 +311,22 @@ class RankLog:
         added = np.append(before_key[1:], running[-1]) - before_key
         grown = self._grown(touched, added)
 
-        def item_of(unit: Int64Array) -> Int64Array:
+        def entry_of(unit: Int64Array) -> Int64Array:
             row = unit if running[-1] == running.size else np.searchsorted(running, unit + 1)
             if first.size == running.size:
                 return row
             return np.searchsorted(first, row, side="right") - 1
 
-        key_item = np.searchsorted(first, key_row)
-        items = run_lengths(key_item, first.size)
-        chosen = grown._candidates(touched, added, before_key, key_item, items, item_of)
+        key_entry = np.searchsorted(first, key_row)
+        entries = run_lengths(key_entry, first.size)
+        chosen = grown._candidates(touched, added, before_key, key_entry, entries, entry_of)
         row = first[chosen]
         is_last = chosen + 1 == first.size
         last_row = np.where(is_last, running.size, first[np.where(is_last, 0, chosen + 1)]) - 1
         values = running[last_row] - running[row] + values[row]
         keys = keys[row]
         ranks = self._ranks(running[last_row], keys, touched, before_key)
-        return self._joined(grown, keys, times[row], ranks, values, cutoff)
+        return self._with_batch(grown, keys, times[row], ranks, values, cutoff)
 
     def append_units(
         self, counts: Int64Array, times_of: Callable[[Int64Array], Int64Array], cutoff: Int64Array
@@ -436,23 +343,22 @@ class RankLog:
         keys = touched[runs_of(row, before_key)]
         ranks = self._ranks(row + 1, keys, touched, before_key)
         values = np.ones(row.size, dtype=np.int64)
-        return self._joined(grown, keys, times_of(row), ranks, values, cutoff)
+        return self._with_batch(grown, keys, times_of(row), ranks, values, cutoff)
 
     def _grown(self, touched: Int64Array, added: Int64Array) -> "RankLog":
         """This log with the totals that it will have."""
         totals = self.totals.copy()
         totals[touched] += added
-        items = self.starts, self.times, self.ranks, self.values
-        return RankLog(self.rule, self.tightness, totals, *items)
+        return replace(self, totals=totals)
 
     def _ranks(
         self, running: Int64Array, keys: Int64Array, touched: Int64Array, before_key: Int64Array
     ) -> Int64Array:
-        """The ranks of items, each given by the units of the batch up to and including it."""
+        """The ranks of entries, each given by the units of the batch up to and including it."""
         shift = self.totals[touched] - before_key
         return running + np.repeat(shift, run_lengths(run_starts(keys), keys.size))
 
-    def _joined(
+    def _with_batch(
         self,
         grown: "RankLog",
         keys: Int64Array,
@@ -461,10 +367,10 @@ class RankLog:
         values: Int64Array,
         cutoff: Int64Array,
     ) -> "RankLog":
-        """``grown`` with the items of this log and those of a batch (the first of each key too)."""
+        """``grown`` with the entries of this log and of a batch (the first of each key too)."""
         if not self.times.size:
             return grown._retained(keys, times, ranks, values, cutoff)
-        # The newest item of a key goes on growing while its time lasts.
+        # The newest entry of a key goes on growing while its time lasts.
         key_first = run_starts(keys)
         touched = keys[key_first]
         still_old = np.ones(self.times.size, dtype=np.bool_)
@@ -474,7 +380,7 @@ class RankLog:
         values[key_first[grows]] += self.values[newest[grows]]
         still_old[newest[grows]] = False
 
-        keys = np.concatenate([self.item_keys()[still_old], keys])
+        keys = np.concatenate([self.entry_keys()[still_old], keys])
         order = np.argsort(keys, kind="stable")  # two sorted runs: one merge
         return grown._retained(
             keys[order],
@@ -484,28 +390,16 @@ class RankLog:
             cutoff,
         )
 
-    @staticmethod
-    def merge(
-        logs: Sequence["RankLog"],
-        log_cutoffs: Sequence[Int64Array],
-        tightness: Int64Array,
-        cutoff: Int64Array,
-    ) -> "RankLog":
-        """Key by key, one log of all streams (:meth:`replayed_into`)."""
-        none = RankLog.empty(logs[0].rule, tightness)
-        keys = np.tile(np.arange(tightness.size), len(logs))
-        return RankLog.joined(logs).replayed_into(none, keys, np.concatenate(log_cutoffs), cutoff)
-
     def replayed_into(
         self, log: "RankLog", keys: Int64Array, own_cutoff: Int64Array, cutoff: Int64Array
     ) -> "RankLog":
         """``log`` with the streams of this one, key i as key ``keys[i]``, in one step.
 
-        Each log is replayed (Papapetrou et al. 2012, §5.1): an item at its own time, the units
-        between two items half at the older time and half at the newer. So at most half a gap
+        Each log is replayed (Papapetrou et al. 2012, §5.1): an entry at its own time, the units
+        between two entries half at the older time and half at the newer. So at most half a gap
         crosses any window edge, which is within the log's relative error (Lemma 1 there). Units
-        before the oldest item belong to items that have expired: there the log's own cutoff is the
-        older time. The keys must have no items in ``log``.
+        before the oldest entry belong to entries that have expired: there the log's own cutoff is
+        the older time. The keys must have no entries in ``log``.
         """
         own_keys, times, values = self._replayed(own_cutoff)
         return log.append(keys[own_keys], times, values, cutoff)
@@ -527,30 +421,30 @@ class RankLog:
         else:
             later = offsets((self.times > np.repeat(since, end - begin)).view(np.int8))
             i = end - (later[end] - later[begin])
-        has_item, has_older = i < end, (begin < i) & (i < end)
-        if not has_item.any():
+        has_entry, has_older = i < end, (begin < i) & (i < end)
+        if not has_entry.any():
             return np.zeros(self.size, dtype=np.int64), np.zeros(self.size, dtype=np.int64)
-        item, older = np.where(has_item, i, 0), np.where(has_older, i - 1, 0)
+        entry, older = np.where(has_entry, i, 0), np.where(has_older, i - 1, 0)
         if cutoff is not None:
             # Of what would have expired, the newest that is remembered is read. All but perhaps the
-            # first item of a stream, which is kept for other reasons while it is in reach, are.
+            # first entry of a stream, which is kept for other reasons while it is in reach, are.
             is_first = (self.ranks[older] == self.values[older]) & (self.times[older] <= cutoff)
             keys = np.flatnonzero(has_older & is_first)
             if keys.size:
                 at = older[keys]
                 has_older[keys] = self._remembers(keys, self.ranks[at], self.values[at])
                 older[~has_older] = 0
-        lower = np.where(has_item, self.totals - self.ranks[item] + self.values[item], 0)
-        upper = np.where(has_item, self.totals - np.where(has_older, self.ranks[older], 0), 0)
+        lower = np.where(has_entry, self.totals - self.ranks[entry] + self.values[entry], 0)
+        upper = np.where(has_entry, self.totals - np.where(has_older, self.ranks[older], 0), 0)
 
-        # The units in the gap lie strictly between the times of its two items: where the window
+        # The units in the gap lie strictly between the times of its two entries: where the window
         # begins at one of them, it is known on which side of the edge they are.
         all_in = has_older & (self.times[older] == since)
-        all_out = has_item & (self.times[item] == since + 1)
+        all_out = has_entry & (self.times[entry] == since + 1)
         return np.where(all_in, upper, lower), np.where(all_out, lower, upper)
 
     def _first_later(self, since: Int64Array) -> Int64Array:
-        """Per key, the first item later than ``since``, or where its items end: by halving."""
+        """Per key, the first entry later than ``since``, or where its entries end: by halving."""
         begin, end = self.starts[:-1], self.starts[1:]
         for _ in range(int((end - begin).max()).bit_length()):
             middle = (begin + end) >> 1
@@ -573,7 +467,7 @@ class RankLog:
 
     def flaw(self, latest: Int64Array, cutoff: Int64Array) -> str | None:
         """What keeps this from being a log that :meth:`append` could have made, if anything."""
-        keys = self.item_keys()
+        keys = self.entry_keys()
         gaps = self.gaps()
         if (self.tightness < _MIN_TIGHTNESS).any() or (self.tightness > MAX_TIGHTNESS).any():
             return "tightness out of range"
@@ -581,13 +475,13 @@ class RankLog:
             return "ranks out of order"
         if (self.times[1:] <= self.times[:-1])[keys[1:] == keys[:-1]].any():
             return "times out of order"
-        has_items = self.counts > 0
-        newest = self.starts[1:][has_items] - 1
-        if (self.totals[~has_items] != 0).any() or (
-            self.ranks[newest] != self.totals[has_items]
+        has_entries = self.counts > 0
+        newest = self.starts[1:][has_entries] - 1
+        if (self.totals[~has_entries] != 0).any() or (
+            self.ranks[newest] != self.totals[has_entries]
         ).any():
             return "newest item does not end at the total"
-        if (self.times[newest] > latest[has_items]).any():
+        if (self.times[newest] > latest[has_entries]).any():
             return "an item is later than the latest time"
         if self._retained(keys, self.times, self.ranks, self.values, cutoff).times.size < keys.size:
             return "an item that is not remembered"
@@ -605,17 +499,9 @@ class RankLog:
             return "the first item is missing, and nothing can have expired"
         return None
 
-    def gaps(self) -> Int64Array:
-        """Units between each item and the one before it, or the start of its stream."""
-        previous = np.zeros(self.ranks.size, dtype=np.int64)
-        previous[1:] = self.ranks[:-1]
-        starts = self.starts[:-1]
-        previous[starts[starts < self.ranks.size]] = 0
-        return self.ranks - self.values - previous
-
     def _replayed(self, cutoff: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
         """Keys, times and values of a stream that fits the log; see :meth:`merge`."""
-        keys, gaps = self.item_keys(), self.gaps()
+        keys, gaps = self.entry_keys(), self.gaps()
         to_older = gaps >> 1
         filled = np.flatnonzero(self.counts > 0)
         oldest = self.starts[filled]
@@ -636,20 +522,20 @@ class RankLog:
         touched: Int64Array,
         added: Int64Array,
         before_key: Int64Array,
-        key_item: Int64Array,
-        items: Int64Array,
-        item_of: Callable[[Int64Array], Int64Array],
+        key_entry: Int64Array,
+        entries: Int64Array,
+        entry_of: Callable[[Int64Array], Int64Array],
     ) -> Int64Array:
-        """Which items of a batch to look at: all that may be kept, and the first of each key.
+        """Which entries of a batch to look at: all that may be kept, and the first of each key.
 
-        ``key_item`` is the first item of each key, ``items`` how many it has, and ``item_of``
-        finds the item of a unit.
+        ``key_entry`` is the first entry of each key, ``entries`` how many it has, and ``entry_of``
+        finds the entry of a unit.
 
-        A key with many new items keeps few of them. There the remembered ranks are listed, level
-        by level, and looked up; testing each item would cost several passes over the batch.
+        A key with many new entries keeps few of them. There the remembered ranks are listed, level
+        by level, and looked up; testing each entry would cost several passes over the batch.
         """
-        take = np.ones(items.size, dtype=np.bool_)
-        many = np.flatnonzero(items > _MANY)
+        take = np.ones(entries.size, dtype=np.bool_)
+        many = np.flatnonzero(entries > _MANY)
         if many.size:
             new = self.totals[touched[many]][:, None]
             old = new - added[many][:, None]
@@ -657,11 +543,11 @@ class RankLog:
             begin = self.rule.oldest(level, new, self.tightness[touched[many]][:, None])
             begin = np.maximum(begin, _ranks_of_level(old, level))
             count = np.maximum(_ranks_of_level(new, level) - begin, 0)
-            few = count.sum(axis=1) < items[many] // 2
+            few = count.sum(axis=1) < entries[many] // 2
             begin, count, many = begin[few], count[few], many[few]
             take[many] = False
-        taken = np.repeat(take, items)
-        taken[key_item] = True
+        taken = np.repeat(take, entries)
+        taken[key_entry] = True
         if many.size:
             flat = count.ravel()
             nth = np.arange(flat.sum()) - np.repeat(offsets(flat)[:-1], flat)
@@ -669,23 +555,23 @@ class RankLog:
             rank = (2 * m + 1) << np.repeat(np.broadcast_to(level, count.shape).ravel(), flat)
             shift = (before_key - self.totals[touched] + added)[many]
             unit = rank + np.repeat(shift, count.sum(axis=1)) - 1
-            taken[item_of(unit)] = True
+            taken[entry_of(unit)] = True
         return np.flatnonzero(taken)
 
     def remembers(self, before: int, upto: int, total: int) -> bool:
-        """Whether the rule keeps an item of the only key, when there are ``total`` units."""
+        """Whether the rule keeps an entry of the only key, when there are ``total`` units."""
         level: Any = (before ^ upto).bit_length() - 1
         oldest = self.rule.oldest(level, total, int(self.tightness[0]))  # type: ignore[arg-type]
         return bool(upto >> (level + 1) >= oldest)
 
     def _remembers(self, keys: Int64Array, ranks: Int64Array, values: Int64Array) -> BoolArray:
-        """Whether the rule keeps items (or any other intervals of ranks)."""
+        """Whether the rule keeps entries (or any other intervals of ranks)."""
         level = _levels(ranks, values)
         oldest = self.rule.oldest(level, self.totals[keys], self.tightness[keys])
         return ranks >> (level + 1) >= oldest
 
     def _all_remembered(self, keys: Int64Array, ranks: Int64Array, values: Int64Array) -> BoolArray:
-        """:meth:`_remembers` of many items: keys keep as many units as ``tightness``."""
+        """:meth:`_remembers` of many entries: keys keep as many units as ``tightness``."""
         crowded = (self.totals > self.tightness)[keys]
         some = np.flatnonzero(crowded)
         if some.size == keys.size:
@@ -694,20 +580,11 @@ class RankLog:
         remembered[some] = self._remembers(keys[some], ranks[some], values[some])
         return remembered
 
-    def _newest_first(self, keys: Int64Array, level: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """Levels of items, newest first, and the highest so far, apart for each key.
-
-        With the key above the level in one number, a running maximum never looks back beyond it.
-        """
-        tag = ((self.size - keys) << 6 | level)[::-1]
-        return tag, np.maximum.accumulate(tag)
-
     def _lacks_expired(self, keys: Int64Array, gaps: Int64Array, cutoff: Int64Array) -> bool:
-        """Whether a gap among expired items hides a remembered rank above all newer levels."""
+        """Whether a gap among expired entries hides a remembered rank above all newer levels."""
         expired = np.flatnonzero(self.times <= cutoff[keys])
-        _, highest = self._newest_first(
-            keys[expired], _levels(self.ranks[expired], self.values[expired])
-        )
+        level = _levels(self.ranks[expired], self.values[expired])
+        _, highest = newest_first(self.size - keys[expired], level)
         hidden = expired[gaps[expired] > 0]
         before, width = (self.ranks - self.values)[hidden], gaps[hidden]
         tag = (self.size - keys[hidden]) << 6 | _levels(before, width)
@@ -722,19 +599,14 @@ class RankLog:
         values: Int64Array,
         cutoff: Int64Array,
     ) -> "RankLog":
-        """This log with those of the given items (by key, then time) that are still needed."""
+        """This log with those of the given entries (by key, then time) that are still needed."""
         expired = times <= cutoff[keys]
         keep = self._all_remembered(keys, ranks, values) | ((ranks == values) & ~expired)
-        expired_items = np.flatnonzero(expired & keep)
-        if expired_items.size > 1:
-            level = _levels(ranks[expired_items], values[expired_items])
-            tag, highest = self._newest_first(keys[expired_items], level)
-            keep[expired_items[::-1][1:][tag[1:] <= highest[:-1]]] = False
-        if not keep.all():
-            index = np.flatnonzero(keep)  # several times faster than masks, from the second use on
-            keys, times, ranks, values = keys[index], times[index], ranks[index], values[index]
-        starts = offsets(np.bincount(keys, minlength=self.size))
-        return RankLog(self.rule, self.tightness, self.totals, starts, times, ranks, values)
+
+        def level_of(some: Int64Array) -> Int64Array:
+            return _levels(ranks[some], values[some])
+
+        return self._kept(keys, times, ranks, values, keep, expired, level_of)
 
 
 def runs_of(rows: Int64Array, starts: Int64Array) -> Int64Array:

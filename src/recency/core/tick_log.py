@@ -3,15 +3,15 @@
 The deterministic wave remembers ranks at distances that grow with their age. Here *ticks of the
 clock* take the place of ranks (Gibbons & Tirthapura 2004, §5): of the ticks whose number is an odd
 multiple of 2ʲ, the newest K up to the latest time are remembered, and of the stream, for every
-remembered tick p, the first event at or after p, with its rank. Events of one time are one item
+remembered tick p, the first event at or after p, with its rank. Events of one time are one entry
 (z, v, t), as in :mod:`recency.core.rank_log`.
 
-**What a question needs.** The r-th 1 is at the time of an item that holds rank r, or lies in the
-gap between two stored items t' and t (or after the last). No remembered tick lies between t' and an
-event of the gap, for the first event at or after that tick would be stored. So the whole gap lies
-before p, the first remembered tick after t': the r-th 1 is in (t', min(t, p)). Remembered ticks
-p' ≤ t' < p that follow each other are 2ʲ apart at most, where more than 2ʲ⁻¹/ε ticks lie between p
-and the latest time (Lemma 1 there). So the midpoint is off by less than ε times the age.
+**What a question needs.** The r-th 1 is at the time of an entry that holds rank r, or lies in the
+gap between two stored entries t' and t (or after the last). No remembered tick lies between t' and
+an event of the gap, for the first event at or after that tick would be stored. So the whole gap
+lies before p, the first remembered tick after t': the r-th 1 is in (t', min(t, p)). Remembered
+ticks p' ≤ t' < p that follow each other are 2ʲ apart at most, where more than 2ʲ⁻¹/ε ticks lie
+between p and the latest time (Lemma 1 there). So the midpoint is off by less than ε times the age.
 
 **The first remembered tick after t'.** Level j remembers its ticks after 2ʲ⁺¹m_j, where m_j of them
 are forgotten, and 2ʲ⁺¹m_j does not grow with j. Let L be the lowest level that remembers all its
@@ -26,13 +26,10 @@ Ticks are counted from the beginning of int64, as unsigned numbers: the first th
 is 1, the last is 2⁶⁴ − 1, and nothing here computes the tick after that.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recency.core.arrays import (
     INT64_MIN,
@@ -46,97 +43,28 @@ from recency.core.arrays import (
     run_starts,
     stable_order,
 )
+from recency.core.log import Log, Rows, previous
 
 _ONE = np.uint64(1)
 _ORIGIN = np.uint64(-INT64_MIN)
 
 
 @dataclass(frozen=True, eq=False)
-class TickLog:
-    """The remembered items of many independent streams, by key 0, 1, …, and by time within a key.
+class TickLog(Log):
+    """The entries of many independent streams of 1s, as remembered ticks of the clock ask for.
 
-    A value: every operation returns a new log, and arrays are never written to once they are in
-    one, so logs may share them. Clocks are not in the log: ``latest`` is the time of each key's.
+    Clocks are not in the log: ``latest`` is the time of each key's.
     """
 
     tightness: int  # K, of all keys
-    totals: Int64Array  # per key: how many 1s there were
-    starts: Int64Array  # key i owns items starts[i]:starts[i + 1]
-    times: Int64Array
-    ranks: Int64Array  # z
-    values: Int64Array  # v ≥ 1
 
     @staticmethod
     def empty(tightness: int, size: int = 1) -> "TickLog":
-        """So many keys without events."""
-        none = np.empty(0, dtype=np.int64)
-        zeros = np.zeros(size + 1, dtype=np.int64)
-        return TickLog(tightness, zeros[1:], zeros, none, none, none)
+        """A log of ``size`` keys without events."""
+        return TickLog._empty(size, tightness)
 
-    @staticmethod
-    def joined(logs: Sequence["TickLog"]) -> "TickLog":
-        """The keys of several logs of one tightness one after the other."""
-        return TickLog(
-            logs[0].tightness,
-            np.concatenate([log.totals for log in logs]),
-            offsets(np.concatenate([np.diff(log.starts) for log in logs])),
-            np.concatenate([log.times for log in logs]),
-            np.concatenate([log.ranks for log in logs]),
-            np.concatenate([log.values for log in logs]),
-        )
-
-    def split(self) -> list["TickLog"]:
-        """One log of one key for each key."""
-        starts = np.stack([np.zeros(self.size, dtype=np.int64), np.diff(self.starts)], axis=1)
-        return [
-            TickLog(
-                self.tightness,
-                self.totals[i : i + 1],
-                starts[i],
-                self.times[a:b],
-                self.ranks[a:b],
-                self.values[a:b],
-            )
-            for i, (a, b) in enumerate(pairwise(self.starts.tolist()))
-        ]
-
-    def take(self, keys: Int64Array) -> "TickLog":
-        """The log of some keys, on its own."""
-        counts = np.diff(self.starts)[keys]
-        starts = offsets(counts)
-        items = np.repeat(self.starts[keys] - starts[:-1], counts) + np.arange(starts[-1])
-        return TickLog(
-            self.tightness,
-            self.totals[keys],
-            starts,
-            self.times[items],
-            self.ranks[items],
-            self.values[items],
-        )
-
-    @property
-    def entries(self) -> int:
-        """How many items there are."""
-        return self.times.size
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held by items."""
-        return 24 * self.times.size
-
-    @property
-    def size(self) -> int:
-        """Number of keys."""
-        return self.totals.size
-
-    def item_keys(self) -> Int64Array:
-        """The key of each item."""
-        return np.repeat(np.arange(self.size), np.diff(self.starts))
-
-    def gaps(self) -> Int64Array:
-        """How many 1s lie between each item and the one before it, or the start of its stream."""
-        gaps: Int64Array = self.ranks - self.values - _previous(self.ranks, self.starts)
-        return gaps
+    def _settings(self, keys: Rows) -> tuple[Any, ...]:
+        return (self.tightness,)
 
     def append(
         self,
@@ -148,7 +76,7 @@ class TickLog:
     ) -> "TickLog":
         """Add ``values`` ≥ 1 events at ``times``, which are in order within each key.
 
-        No time may be before the newest item of its key. Clocks move on to ``latest``, and what is
+        No time may be before the newest entry of its key. Clocks move on to ``latest``, and what is
         not later than ``cutoff`` (per key) expires. The values of a batch must add up to less than
         2⁶³, and so must the new totals.
         """
@@ -163,14 +91,14 @@ class TickLog:
         totals = self.totals.copy()
         totals[touched] += np.diff(before_key, append=running[-1:])
 
-        keys = np.concatenate([self.item_keys(), keys])
+        keys = np.concatenate([self.entry_keys(), keys])
         times = np.concatenate([self.times, times])
         ranks = np.concatenate([self.ranks, running + shift])
         values = np.concatenate([self.values, values])
         if not is_sorted(keys):
             order = np.argsort(keys, kind="stable")  # two sorted runs: one merge
             keys, times, ranks, values = keys[order], times[order], ranks[order], values[order]
-        # Events of one key and time are one item; the newest goes on growing while its time lasts.
+        # Events of one key and time are one entry; the newest goes on growing while its time lasts.
         first = run_starts(times, keys)
         if first.size < times.size:
             ranks = ranks[np.append(first[1:], times.size) - 1]
@@ -182,23 +110,23 @@ class TickLog:
         """Key ``into[i]`` of a new log has the events of key i, and of all others that go there.
 
         For a remembered tick p let t be the earliest of the logs' first events at or after p. No
-        log has an event between p and t, so the 1s before p are those before t, and the item that
+        log has an event between p and t, so the 1s before p are those before t, and the entry that
         each log stores at or after t says how many those are; past the end of a log there is no
-        event, and all of its 1s lie before. So the 1s before t grow, from one item of a log to the
-        next, by what lies between their beginnings: a sum over all items before t.
+        event, and all of its 1s lie before. So the 1s before t grow, from one entry of a log to the
+        next, by what lies between their beginnings: a sum over all entries before t.
         """
         before = self.ranks - self.values
         begin, end = self.starts[:-1], self.starts[1:]
-        has_items = begin < end
+        has_entries = begin < end
         at_first = self.totals.copy()
-        at_first[has_items] = before[begin[has_items]]
+        at_first[has_entries] = before[begin[has_entries]]
         until_next = np.append(before[1:], np.int64(0))[: before.size]
-        until_next[end[has_items] - 1] = self.totals[has_items]
+        until_next[end[has_entries] - 1] = self.totals[has_entries]
         totals, base = np.zeros((2, latest.size), dtype=np.int64)
         np.add.at(totals, into, self.totals)
         np.add.at(base, into, at_first)
 
-        keys = into[self.item_keys()]
+        keys = into[self.entry_keys()]
         order = np.argsort(self.times, kind="stable")
         if not is_sorted(keys[order]):
             order = order[stable_order(keys[order])]
@@ -207,64 +135,64 @@ class TickLog:
         passed = offsets((until_next - before)[order])[first]
         keys, times = keys[first], times[first]
         values = np.add.reduceat(self.values[order], first)
-        key_item = run_starts(keys)
-        shift = base[keys[key_item]] - passed[key_item]
-        ranks = passed + np.repeat(shift, run_lengths(key_item, keys.size)) + values
+        key_entry = run_starts(keys)
+        shift = base[keys[key_entry]] - passed[key_entry]
+        ranks = passed + np.repeat(shift, run_lengths(key_entry, keys.size)) + values
         merged = replace(TickLog.empty(self.tightness, latest.size), totals=totals)
         return merged._retained(keys, times, ranks, values, latest, cutoff)
 
     def locate(self, ranks: Int64Array, latest: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Per key, the earliest and the latest time at which the 1 of this rank can be."""
         begin, end = self.starts[:-1], self.starts[1:]
-        keys, now = self.item_keys(), _ticks(latest)
-        # The first item that ends at this rank or later, if any.
+        keys, now = self.entry_keys(), _ticks(latest)
+        # The first entry that ends at this rank or later, if any.
         i = begin + np.bincount(keys[self.ranks < ranks[keys]], minlength=self.size)
         found = np.flatnonzero(i < end)
-        item = i[found]
+        entry = i[found]
         last, inside = now.copy(), np.zeros(self.size, dtype=np.bool_)
-        last[found] = _ticks(self.times[item])
-        inside[found] = self.ranks[item] - self.values[item] < ranks[found]
+        last[found] = _ticks(self.times[entry])
+        inside[found] = self.ranks[entry] - self.values[entry] < ranks[found]
         earliest = last.copy()
         gap = np.flatnonzero(~inside)
         if gap.size:
             after, i = np.zeros(gap.size, dtype=np.uint64), i[gap]
             older = np.flatnonzero(i > begin[gap])
             after[older] = _ticks(self.times[i[older] - 1])
-            before_item = last[gap] - (i < end[gap])
+            before_entry = last[gap] - (i < end[gap])
             earliest[gap] = after + _ONE
             before_remembered = _before_next_remembered(after, now[gap], self.tightness)
-            last[gap] = np.minimum(before_item, before_remembered)
+            last[gap] = np.minimum(before_entry, before_remembered)
         return _times(earliest), _times(last)
 
     def flaw(self, latest: Int64Array, cutoff: Int64Array) -> str | None:
         """What keeps this from being a log that :meth:`append` could have made, if anything."""
-        keys, gaps = self.item_keys(), self.gaps()
-        has_items = np.diff(self.starts) > 0
-        newest = self.starts[1:][has_items] - 1
+        keys, gaps = self.entry_keys(), self.gaps()
+        has_entries = self.counts > 0
+        newest = self.starts[1:][has_entries] - 1
         in_last_gap = self.totals.copy()
-        in_last_gap[has_items] -= self.ranks[newest]
+        in_last_gap[has_entries] -= self.ranks[newest]
         if (self.values < 1).any() or (gaps < 0).any() or (self.ranks < self.values).any():
             return "ranks out of order"
         if (in_last_gap < 0).any():
             return "more 1s than the total"
         ascends = (self.times[1:] > self.times[:-1]) | (keys[1:] != keys[:-1])
-        if not ascends.all() or (self.times[newest] > latest[has_items]).any():
+        if not ascends.all() or (self.times[newest] > latest[has_entries]).any():
             return "times out of order"
         kept = self._retained(keys, self.times, self.ranks, self.values, latest, cutoff)
         if kept.times.size < self.times.size:
             return "an item that is not remembered"
-        # Where 1s are missing, the tick after the item before them is where they are most easily
+        # Where 1s are missing, the tick after the entry before them is where they are most easily
         # forgotten: a longer interval may only hold a higher level.
         ticks = _ticks(self.times)
-        after = _previous(ticks, self.starts)
+        after = previous(ticks, self.starts)
         forgotten = ~_is_remembered(after, after + _ONE, _ticks(latest)[keys], self.tightness)
-        # Among expired items it is enough that the item after them has the highest level.
+        # Among expired entries it is enough that the entry after them has the highest level.
         outdone = highest_bit((after + _ONE) ^ ticks) == highest_bit(after ^ ticks)
         is_expired = self.times <= cutoff[keys]
         possible = (ticks - after > _ONE) & (forgotten | (is_expired & outdone))
         now = _ticks(latest)
         after = np.zeros(self.size, dtype=np.uint64)
-        after[has_items] = ticks[newest]
+        after[has_entries] = ticks[newest]
         forgotten = ~_is_remembered(after, after + _ONE, now, self.tightness)
         possible_in_last = (after < now) & forgotten
         if ((gaps > 0) & ~possible).any() or ((in_last_gap > 0) & ~possible_in_last).any():
@@ -280,37 +208,21 @@ class TickLog:
         latest: Int64Array,
         cutoff: Int64Array,
     ) -> "TickLog":
-        """This log with those of the given items (by key, then time) that are still needed.
+        """This log with those of the given entries (by key, then time) that are still needed.
 
-        An item is the first event for the ticks after the item before it, up to its own. A
-        remembered tick between the event before an item and the *stored* item before it would have
-        made that event a stored one; so the stored one may stand for it. For expiry see the rank
-        log.
+        An entry is the first event for the ticks after the entry before it, up to its own. A
+        remembered tick between the event before an entry and the *stored* entry before it would
+        have made that event a stored one; so the stored one may stand for it. For expiry see the
+        rank log.
         """
         ticks = _ticks(times)
-        after = _previous(ticks, offsets(np.bincount(keys, minlength=self.size)))
+        after = previous(ticks, offsets(np.bincount(keys, minlength=self.size)))
         keep = _is_remembered(after, ticks, _ticks(latest)[keys], self.tightness)
-        expired = np.flatnonzero(keep & (times <= cutoff[keys]))
-        if expired.size > 1:
-            # With the key above the level, a running maximum never looks back beyond the key.
-            level = highest_bit(after[expired] ^ ticks[expired])
-            tag = ((self.size - keys[expired]) << 6 | level)[::-1]
-            highest = np.maximum.accumulate(tag)
-            keep[expired[::-1][1:][tag[1:] <= highest[:-1]]] = False
-        if not keep.all():
-            index = np.flatnonzero(keep)  # several times faster than masks, from the second use on
-            keys, times, ranks, values = keys[index], times[index], ranks[index], values[index]
-        starts = offsets(np.bincount(keys, minlength=self.size))
-        return replace(self, starts=starts, times=times, ranks=ranks, values=values)
 
+        def level_of(some: Int64Array) -> Int64Array:
+            return highest_bit(after[some] ^ ticks[some])
 
-def _previous(x: NDArray[Any], starts: Int64Array) -> NDArray[Any]:
-    """The element before each, 0 for the first of its segment."""
-    previous = np.zeros_like(x)
-    previous[1:] = x[:-1]
-    begin, end = starts[:-1], starts[1:]
-    previous[begin[begin < end]] = 0
-    return previous
+        return self._kept(keys, times, ranks, values, keep, times <= cutoff[keys], level_of)
 
 
 def _ticks(times: Int64Array) -> UInt64Array:

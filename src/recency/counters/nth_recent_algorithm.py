@@ -137,7 +137,7 @@ class NthRecentAlgorithm(Algorithm):
     def write(self, state: State, writer: RecordWriter) -> None:
         """Clock, total, and of each item its age, the 1s before it, and its own less one."""
         tally, log = state
-        counts, seen, latest = np.diff(log.starts), tally.seen, tally.known_latest
+        counts, seen, latest = log.counts, tally.seen, tally.known_latest
         writer.scalar(seen.astype(np.uint64))
         writer.ragged(zigzag(latest[seen]), seen.astype(np.int64))
         writer.scalar(log.totals.view(np.uint64))
@@ -163,7 +163,7 @@ class NthRecentAlgorithm(Algorithm):
         if (segment_sums(steps, starts, reader.name) > np.uint64(INT64_MAX)).any():
             corrupt(reader.name, "the total does not fit int64")
         ranks = running_sums(steps, starts).view(np.int64)
-        log = TickLog(self.tightness, totals, starts, times, ranks, values + 1)
+        log = TickLog(totals, starts, times, ranks, values + 1, self.tightness)
         flaw = log.flaw(latest, cutoffs(latest, self.window))
         if flaw:
             corrupt(reader.name, flaw)

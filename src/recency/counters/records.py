@@ -66,7 +66,7 @@ def write_states(
 ) -> None:
     """Append the columns of all states, of so many logs each, to ``writer``."""
     log, size = states.log, states.seen.size
-    counts = np.diff(log.starts)
+    counts = log.counts
     records = np.repeat(np.flatnonzero(states.seen), logs)  # of each log
     owners = np.repeat(records, counts)  # and of each item
     gaps = log.gaps()
@@ -151,15 +151,9 @@ def read_states(
     totals = segment_sums(steps, starts, reader.name)
     if (totals > np.uint64(2**63 - 1)).any():
         corrupt(reader.name, "the total does not fit int64")
-    log = RankLog(
-        rule,
-        tightness[records],
-        totals.view(np.int64),
-        starts,
-        times,
-        running_sums(steps, starts).view(np.int64),
-        values + 1,
-    )
+    ranks = running_sums(steps, starts).view(np.int64)
+    log_totals, log_tightness = totals.view(np.int64), tightness[records]
+    log = RankLog(log_totals, starts, times, ranks, values + 1, rule, log_tightness)
     flaw = log.flaw(latest[records], cutoffs(latest, window)[records])
     if flaw:
         corrupt(reader.name, flaw)
