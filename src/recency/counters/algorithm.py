@@ -1,21 +1,22 @@
-"""Exponential histogram and deterministic wave: all but the rule of what to remember.
+"""Counters of streams in time order, and of these the exponential histogram and the wave.
 
 Both are a rank log (see :mod:`recency.core.rank_log`) with a clock, and a record of what merging
-has cost.
+has cost; they differ in the rule of what to remember.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from recency.algorithm import Admitted, Algorithm, Columns, State, described
+from recency.algorithm import NEVER, Admitted, Algorithm, Columns, State, described
 from recency.core import by_key, validate
 from recency.core.appended import Appended
 from recency.core.arrays import INT64_MAX, FloatArray, Int64Array, broadcast, is_sorted
 from recency.core.codec import RecordReader, RecordWriter
 from recency.core.rank_log import RankLog, Rule, guarantee, loosest, tightness_for_tree
-from recency.counters.arrival import NOT_BY_COUNT, Arrival, CounterTally, check_total, refuse_total
+from recency.counters.arrival import NOT_BY_COUNT, Arrival, CounterTally, check_total
 from recency.counters.records import CounterStates, read_states, write_states
 from recency.keyed import only_key
 
@@ -23,19 +24,77 @@ _LARGEST_BATCH = 1 << 20  # bounds the memory that one kernel call takes
 _MOST_FACTOR = 1e300  # finite, and far beyond the 2 at which it stops saying anything
 
 
-class CounterAlgorithm(Algorithm):
-    """The body is a rank log. Rows are (time, value)."""
+class InOrderAlgorithm(Algorithm):
+    """What counters of a stream in time order have in common: all but the body.
+
+    Rows are (time, value).
+    """
+
+    needs_order = True
+
+    most_value: int = INT64_MAX
+    """The largest value that a row may have."""
+
+    def __init__(self, window: int | None, relative_error: float, arrival: Arrival) -> None:
+        self.window, self.unit = window, arrival.unit
+        self.arrival, self.relative_error = arrival, relative_error
+
+    def check(self, size: int | None, value: Any = 1, at: Any = None) -> Columns:
+        """Times and values."""
+        values = validate.integers(value, "value", 0, self.most_value)
+        ticks, size = self.arrival.check(at, {"value": values}, size)
+        return ticks, broadcast(values, size)
+
+    def check_row(self, tally: Any, last: Any, value: Any, at: Any) -> Any:
+        """Time and value, then the latest time, the total and how many were late so far."""
+        value = validate.integer(value, "value", 0, self.most_value)
+        if last is None:
+            latest, total, late_count = (
+                int(column[0]) for column in (tally.latest, tally.totals, tally.late_count)
+            )
+        else:
+            _, _, latest, total, late_count = last
+        tick, late = self.arrival.place_one(latest, at)
+        check_total(total, value, self.arrival.total_name)
+        return tick, value, max(latest, tick), total + value, min(late_count + late, INT64_MAX)
+
+    def stack(self, tally: Any, rows: Sequence[Any]) -> Admitted:
+        """The rows as columns; the last row has counted all."""
+        ticks, values, latest, totals, late_counts = np.array(rows, dtype=np.int64).T
+        last = CounterTally(latest[-1:], totals[-1:], late_counts[-1:], tally.merge_factor)
+        return self._counted(last, only_key(ticks.size), ticks, values)
+
+    def admit(self, tally: Any, keys: Int64Array, columns: Columns) -> Admitted:
+        """The rows, counted in the tally."""
+        ticks, values = columns
+        tally, ticks = self.arrival.place(tally, keys, ticks, values)
+        return self._counted(tally, keys, ticks, values)
+
+    def _counted(
+        self, tally: CounterTally, keys: Int64Array, ticks: Int64Array, values: Int64Array
+    ) -> Admitted:
+        """The rows without zeros, which only move the clock."""
+        if not values.all():
+            rows = np.flatnonzero(values)
+            keys, ticks, values = keys[rows], ticks[rows], values[rows]
+        return Admitted(tally, keys, (ticks, values))
+
+    def what_was_seen(self, state: State) -> list[str]:
+        """The total, and the latest time."""
+        return described("total={}, latest={}", state.tally.totals, state.tally.latest)
+
+
+class CounterAlgorithm(InOrderAlgorithm):
+    """The body is a rank log."""
 
     merge_law = "bounded"
-    needs_order = True
     preview_rows = 32
 
     def __init__(
         self, rule: Rule, window: int | None, relative_error: float, arrival: Arrival
     ) -> None:
-        self.rule, self.window, self.unit = rule, window, arrival.unit
-        self.arrival, self.relative_error = arrival, relative_error
-        self.tightness = rule.tightness(relative_error)
+        super().__init__(window, relative_error, arrival)
+        self.rule, self.tightness = rule, rule.tightness(relative_error)
         self.has_clock = arrival.by == "time"
         self.unmergeable = None if self.has_clock else NOT_BY_COUNT
 
@@ -47,43 +106,8 @@ class CounterAlgorithm(Algorithm):
         tightness = self.tightness
         if merge_levels:
             tightness = tightness_for_tree(self.rule, self.relative_error, merge_levels)
-        return State(CounterTally.empty(size), self._no_log(np.full(size, tightness)))
-
-    def _no_log(self, tightness: Int64Array) -> RankLog:
-        return RankLog.empty(self.rule, tightness)
-
-    # --- update ---
-
-    def check(self, size: int | None, value: Any = 1, at: Any = None) -> Columns:
-        """Times and values."""
-        values = validate.integers(value, "value", 0)
-        ticks, size = self.arrival.check(at, {"value": values}, size)
-        return ticks, broadcast(values, size)
-
-    def check_row(self, tally: Any, last: Any, value: Any, at: Any) -> Any:
-        """Time and value, then the latest time, the total and how many were late so far."""
-        value = validate.integer(value, "value", 0)
-        if last is None:
-            latest, total, late_count = (
-                int(column[0]) for column in (tally.latest, tally.totals, tally.late_count)
-            )
-        else:
-            _, _, latest, total, late_count = last
-        tick, late = self.arrival.place_one(latest, at)
-        check_total(total, value)
-        return tick, value, max(latest, tick), total + value, min(late_count + late, INT64_MAX)
-
-    def stack(self, tally: Any, rows: Sequence[Any]) -> Admitted:
-        """The last row has counted all."""
-        ticks, values, latest, totals, late_counts = np.array(rows, dtype=np.int64).T
-        last = CounterTally(latest[-1:], totals[-1:], late_counts[-1:], tally.merge_factor)
-        return _counting(last, only_key(ticks.size), ticks, values)
-
-    def admit(self, tally: Any, keys: Int64Array, columns: Columns) -> Admitted:
-        """Without zeros, which move the clock and no more."""
-        ticks, values = columns
-        tally, ticks = self.arrival.place(tally, keys, ticks, values)
-        return _counting(tally, keys, ticks, values)
+        log = RankLog.empty(self.rule, np.full(size, tightness))
+        return State(CounterTally.empty(size), log)
 
     def absorb(self, state: State, keys: Int64Array, columns: Columns) -> RankLog:
         """In order of time, some at a time."""
@@ -113,11 +137,7 @@ class CounterAlgorithm(Algorithm):
         A stream of zeros moves the clock, no more.
         """
         tally, log = state
-        totals, over = by_key.sums(into, tally.totals, size)
-        if over.any():
-            refuse_total(0, tally.totals[into == np.flatnonzero(over)[0]])
-        late_count, _ = by_key.sums(into, tally.late_count, size)
-        latest = by_key.raised(CounterTally.empty(size).latest, into, tally.latest)
+        merged_tally = tally.merged(into, size, self.arrival.total_name)
 
         # One operand of each key represents it: one that counted if any did, or else one that saw
         # anything.
@@ -135,7 +155,7 @@ class CounterAlgorithm(Algorithm):
             np.maximum.at(factor, into[replayed], grown[replayed])
             tightness = log.tightness[chosen]
             np.maximum.at(tightness, into[replayed], log.tightness[replayed])
-        merged_tally = CounterTally(latest, totals, late_count, np.minimum(factor, _MOST_FACTOR))
+        merged_tally = replace(merged_tally, merge_factor=np.minimum(factor, _MOST_FACTOR))
         cutoff = self.cutoff(merged_tally)
         if not several.any():
             none = np.empty(0, dtype=np.int64)
@@ -157,10 +177,6 @@ class CounterAlgorithm(Algorithm):
         log_error: FloatArray = self.rule.relative_error(state.body.tightness)
         return guarantee(state.tally.merge_factor, log_error)
 
-    def what_was_seen(self, state: State) -> list[str]:
-        """The total, and the latest time."""
-        return described("total={}, latest={}", state.tally.totals, state.tally.latest)
-
     # --- bytes ---
 
     def write(self, state: State, writer: RecordWriter) -> None:
@@ -181,15 +197,5 @@ class CounterAlgorithm(Algorithm):
         states = read_states(self.rule, self.tightness, self.window, reader)
         states.check_order(reader.name, self.arrival.by, self.arrival.late)
         log = states.log.among(np.flatnonzero(states.seen), states.tightness)
-        latest = np.where(states.seen, states.latest, CounterTally.start["latest"])
+        latest = np.where(states.seen, states.latest, NEVER)
         return State(CounterTally(latest, log.totals, states.late_count, states.spread), log)
-
-
-def _counting(
-    tally: CounterTally, keys: Int64Array, ticks: Int64Array, values: Int64Array
-) -> Admitted:
-    """The rows without zeros."""
-    if not values.all():
-        rows = np.flatnonzero(values)
-        keys, ticks, values = keys[rows], ticks[rows], values[rows]
-    return Admitted(tally, keys, (ticks, values))

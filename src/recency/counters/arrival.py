@@ -30,6 +30,22 @@ class CounterTally(PerKey):
     """1 + ε₂: merging has moved up to ε₂ of the truth across an edge."""
     start = {**PerKey.start, "merge_factor": 1.0}  # noqa: RUF012
 
+    def merged(self, into: Int64Array, size: int, total_name: str) -> "CounterTally":
+        """The tally of ``size`` keys, where key i goes to key ``into[i]``; factors are left at 1.
+
+        Refuses totals beyond int64, naming the first one that is too much.
+        """
+        totals, over = by_key.sums(into, self.totals, size)
+        if over.any():
+            running = 0
+            for total in self.totals[into == over.argmax()].tolist():
+                check_total(running, total, total_name)
+                running += total
+        none = CounterTally.empty(size)
+        latest = by_key.raised(none.latest, into, self.latest)
+        late_count, _ = by_key.sums(into, self.late_count, size)
+        return CounterTally(latest, totals, late_count, none.merge_factor)
+
 
 @dataclass(frozen=True)
 class Arrival:
@@ -40,6 +56,10 @@ class Arrival:
     unit: str | None
     needs_order: bool = True
     """Whether rows before the latest time are late at all."""
+    can_clamp: bool = True
+    """Whether ``late`` is a setting of the sketch."""
+    total_name: str = "total"
+    """What the total is called in messages."""
 
     def __post_init__(self) -> None:
         """Check them."""
@@ -82,7 +102,7 @@ class Arrival:
         totals, too_large = by_key.added(tally.totals, added)
         if over.any() or too_large.any():
             key = int(np.flatnonzero(over | too_large)[0])
-            refuse_total(int(tally.totals[key]), values[keys == key])
+            refuse_total(int(tally.totals[key]), values[keys == key], self.total_name)
         return CounterTally(latest, totals, late_count, tally.merge_factor), ticks
 
     def place_one(self, latest: int, at: Any) -> tuple[int, int]:
@@ -113,9 +133,10 @@ class Arrival:
 
     def _refuse_late(self, tick: int, latest: int) -> None:
         if self.late == "raise":
+            advice = '; late="clamp" counts such events at the latest time'
             raise OutOfOrderError(
-                f"at must not be before the latest time seen ({latest}), got {tick}; "
-                'late="clamp" counts such events at the latest time'
+                f"at must not be before the latest time seen ({latest}), got {tick}"
+                f"{advice if self.can_clamp else ''}"
             )
 
 
@@ -124,12 +145,12 @@ def _check_position(seen: int, more: int) -> None:
         raise ValueError(f"the number of updates must stay within int64, got {seen} + {more}")
 
 
-def check_total(total: int, added: int) -> None:
+def check_total(total: int, added: int, name: str = "total") -> None:
     """Refuse a total beyond int64."""
     if total + added > INT64_MAX:
-        raise ValueError(f"total must stay within int64, got {total} + {added}")
+        raise ValueError(f"{name} must stay within int64, got {total} + {added}")
 
 
-def refuse_total(total: int, values: Int64Array) -> None:
-    """The same for an array of values."""
-    check_total(total, sum(values.tolist()))
+def refuse_total(total: int, values: Int64Array, name: str = "total") -> None:
+    """:func:`check_total` for an array of values."""
+    check_total(total, sum(values.tolist()), name)
