@@ -25,8 +25,8 @@ class Estimate:
     interval is certain. Fields are floats, or arrays where many questions were asked at once.
 
     Estimates add, divide, and scale by numbers ≥ 0. The intervals follow, rounded outwards where a
-    result is no float, and the doubts add up: the confidence of a result is 1 minus the sum of what
-    its parts lack, never below 0.
+    result is no float, and the failure probabilities add up: the confidence of a result is 1 minus
+    the sum of what its parts lack, never below 0.
 
     An infinite end says that nothing is known on that side, and so it is in what is computed from
     it: it stays infinite in a sum, times 0 it is 0, and a ratio has the limits as its ends. A

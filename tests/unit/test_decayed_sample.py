@@ -22,10 +22,10 @@ from recency import (
 )
 from recency.core.sizing import (
     capacity_for_count,
-    count_interval,
     doubt_per_copy,
     gamma_quantile,
     poisson_at_most,
+    sum_interval,
     weighted_interval,
 )
 from recency.decay import (
@@ -442,9 +442,9 @@ def test_gamma_quantiles_of_fractional_shapes(shape, tail):
 def test_intervals_at_very_high_confidence():
     for n in (0, 1, 40, 4000, 22_287, 429_541):
         for confidence in (0.5, 1 - 1e-6, 1 - 1e-11, 1 - 1.1e-12):
-            lower, upper = count_interval(n, confidence)
+            lower, upper = sum_interval(n, n, confidence)
             assert lower <= n <= upper <= n + 12 * math.sqrt(n) + 40
-    assert count_interval(0, 1 - 1e-11)[1] == pytest.approx(-math.log(0.7e-11 / 2), rel=1e-4)
+    assert sum_interval(0, 0, 1 - 1e-11)[1] == pytest.approx(-math.log(0.7e-11 / 2), rel=1e-4)
     sketch = DecayedSample(0.2, 1 - 1.1e-12)
     sketch.update_many(at=np.arange(20_000))
     assert sketch.query().lower <= 20_000 <= sketch.query().upper

@@ -12,7 +12,7 @@ from recency.core.sizing import (
     kept_rank_error,
     kept_relative_error,
     poisson_at_most,
-    poisson_interval,
+    weighted_interval,
 )
 
 
@@ -35,7 +35,7 @@ def test_poisson_probabilities_against_plain_sums(mean):
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 50, 1000])
 @pytest.mark.parametrize("doubt", [0.2, 0.05, 0.01, 1e-4])
 def test_poisson_intervals_are_garwoods(n, doubt):
-    lower, upper = poisson_interval(n, doubt)
+    lower, upper = weighted_interval(n, n, doubt)
     assert at_most(n, upper) == pytest.approx(doubt / 2, rel=1e-6)
     if n:
         assert 1 - at_most(n - 1, lower) == pytest.approx(doubt / 2, rel=1e-6)

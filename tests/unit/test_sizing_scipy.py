@@ -11,7 +11,6 @@ from recency.core.sizing import (
     capacity_for_ranks,
     gamma_quantile,
     poisson_at_most,
-    poisson_interval,
     weighted_interval,
 )
 
@@ -53,7 +52,7 @@ def test_poisson_probabilities(mean):
 @pytest.mark.parametrize("doubt", [0.5, 0.1, 1e-3, 1e-6, 1e-12])
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 40, 1000, 10**5])
 def test_poisson_intervals(n, doubt):
-    lower, upper = poisson_interval(n, doubt)
+    lower, upper = weighted_interval(n, n, doubt)
     assert stats.poisson.cdf(n, upper) == pytest.approx(doubt / 2, rel=1e-6)
     assert upper == pytest.approx(stats.chi2.isf(doubt / 2, 2 * n + 2) / 2, rel=1e-9)
     if n:

@@ -93,7 +93,7 @@ def test_the_work_is_bounded_too_next_to_the_capacity_that_would_be_chosen(work_
 @pytest.mark.parametrize("doubt", DOUBTS)
 def test_the_work_of_intervals_is_bounded(work_of, doubt):
     for n in (0, 1, 40, 1000, 10**5, 974_661, 999_999, 10**6, 10**9, 2**62):
-        work = work_of(partial(sizing.poisson_interval, n, doubt))
+        work = work_of(partial(sizing.weighted_interval, n, n, doubt))
         assert work.products <= 2_000_000
     for total in (1e-300, 1e-100, 1e-9, 0.5, 10.0, 1e5, 9.9e5, 1e9):
         for share in (1e-12, 1e-3, 0.1, 1.0):

@@ -1,4 +1,5 @@
-"""How large the parts of an ECM-sketch are: the error and the doubt, split so that memory is least.
+"""How large the parts of an ECM-sketch are: the error and the failure
+probability, split so that memory is least.
 
 A cell of a row holds the count of an item and that of others which hash there. With width w, the
 others are at most (e/w)·total with probability 1 − 1/e (Markov), in the best of d rows with
@@ -39,24 +40,24 @@ class Geometry:
 def choose(relative_error: float, confidence: float, sampled: bool, product: bool) -> Geometry:
     """The geometry that keeps the error at the confidence, with the least memory."""
     cell_error, width = split(relative_error, sampled, product)
-    doubt = 1 - confidence
-    depth = max(1, math.ceil(math.log(1 / doubt)))
+    failure = 1 - confidence
+    depth = max(1, math.ceil(math.log(1 / failure)))
     if not sampled:
         return Geometry(width, depth, cell_error, None)
-    # Fewer rows leave less doubt to the samples, which then must be larger, in proportion to z².
+    # Fewer rows leave less of it to the samples, which then must be larger, in proportion to z².
     shares = {
-        rows: (doubt - math.exp(-rows)) / counters_in_doubt(width, rows, product)
+        rows: (failure - math.exp(-rows)) / counters_in_doubt(width, rows, product)
         for rows in range(depth, depth + 8)
-        if doubt > math.exp(-rows)
+        if failure > math.exp(-rows)
     }
     depth = min(shares, key=lambda rows: rows * NormalDist().inv_cdf(shares[rows] / 2) ** 2)
     return Geometry(width, depth, cell_error, capacity_for_count(cell_error, shares[depth]))
 
 
-def left_to_counters(doubt: float, rows: int) -> float:
-    """What hash functions leave of the doubt to the samples; half, if they leave none."""
+def left_to_counters(failure: float, rows: int) -> float:
+    """What hash functions leave of a failure probability to samples; half, if they leave none."""
     in_rows = math.exp(-rows)
-    return doubt - in_rows if doubt > in_rows else doubt / 2
+    return failure - in_rows if failure > in_rows else failure / 2
 
 
 def counters_in_doubt(width: int, depth: int, product: bool) -> int:

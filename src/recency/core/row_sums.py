@@ -7,7 +7,8 @@ A range of a noisy scale has a cell in each of d rows. In row j the cells of k r
 where x is what the ranges count together, T the total, w the width, F_s the sum of squares of the
 counts of scale s and n_s the number of ranges of that scale (their noises may be correlated, those
 of different scales have different hash functions; which are taken for random ones, as everywhere:
-pairs of ranges must meet a third one independently). Two bounds follow, each with a given doubt δ:
+pairs of ranges must meet a third one independently). Two bounds follow, each with a given failure
+probability δ:
 
 - **Markov.** noise_j exceeds a·k·T/w in all rows with probability a⁻ᵈ: a = δ^(−1/d). With a = e
   this is what Papapetrou et al. 2012 and Cormode & Muthukrishnan 2005 (Theorem 4) have.
@@ -29,9 +30,9 @@ _ROUNDING = 1e-12
 _EXACT = 2.0**53
 
 
-def markov(doubt: float, rows: int) -> float:
-    """How many times its mean something may be in all rows."""
-    return float(doubt ** (-1 / rows))
+def markov(failure: float, rows: int) -> float:
+    """How many times its mean something is in all rows with this probability, at most."""
+    return float(failure ** (-1 / rows))
 
 
 @dataclass
@@ -70,9 +71,9 @@ class RowSums:
         """Ranges that share cells with nothing."""
         self.exact += [middle.sum(), least.sum(), most.sum()]
 
-    def answer(self, doubt: float) -> tuple[float, float, float]:
-        """Estimate, lower and upper bound; each of two bounds is in doubt."""
-        value, lower, upper = self._noisy_answer(doubt) if self.nodes else (0.0, 0.0, 0.0)
+    def answer(self, failure: float) -> tuple[float, float, float]:
+        """Estimate, lower and upper bound; each bound may fail with this probability."""
+        value, lower, upper = self._noisy_answer(failure) if self.nodes else (0.0, 0.0, 0.0)
         value, lower, upper = np.add(self.exact, (value, lower, upper)).tolist()
         if upper >= _EXACT:  # sums of floats are not exact any more
             lower, upper = lower * (1 - _ROUNDING), upper * (1 + _ROUNDING)
@@ -80,12 +81,12 @@ class RowSums:
         lower = min(lower, upper)
         return float(min(max(value, lower), upper)), float(lower), float(upper)
 
-    def _noisy_answer(self, doubt: float) -> tuple[float, float, float]:
+    def _noisy_answer(self, failure: float) -> tuple[float, float, float]:
         middle, least, most = (self.nodes * each / self.width for each in self.total)
         best_lower, best_upper = self.best.tolist()
-        lower = max(best_lower - markov(doubt, self.rows) * most, 0.0)
+        lower = max(best_lower - markov(failure, self.rows) * most, 0.0)
         half = (self.rows + 1) // 2
-        chance = (doubt / math.comb(self.rows, half)) ** (1 / half)
+        chance = (failure / math.comb(self.rows, half)) ** (1 / half)
         spread = math.sqrt(self.variance / chance)
         keep = 1 - 1 / self.width
         lows = np.sort((self.noisy[1] - most - spread) / keep)

@@ -24,14 +24,13 @@ Where an element is in every level up to its own, level ℓ − 1 overflows with
 instead: α is about twice as large.
 
 **Intervals** are those of Poisson counts (Garwood 1936), or of weighted sums of them. They are made
-for 0.7 of the doubt: which level answers depends on the same coins as the answer, and that costs up
-to 1.4 times the doubt (measured over all window sizes; see the accuracy tests).
+for 0.7 of the failure probability: which level answers depends on the same coins as the answer, and
+so intervals fail up to 1.4 times as often (measured over all window sizes; see the accuracy tests).
 """
 
 import math
 from collections.abc import Callable
-from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from statistics import NormalDist
 
 import numpy as np
@@ -44,12 +43,12 @@ _LARGE = 20_000
 _FEW = 250
 _OCTAVES = (-1, 3)  # around α; further down no level overflows, further up no sample misses
 _OCTAVE = (0.7, 1.42)  # of α: where μ is looked at, and at its halves and multiples
-_DOUBT_SHARE = 0.7
+_SHARE_OF_INTERVALS = 0.7
 _LARGE_SHAPE = 1e6
 _NEGLIGIBLE = 1e-290
 _NEVER = 1e-18
 _MARGIN = 1e-6  # of bounds, for rounding errors, which are below 1e-9
-_LEAST_Z = 0.674  # where doubts exceed a half, two levels share them: neither has less than this
+_LEAST_Z = 0.674  # that of 1/2: two levels share larger failure probabilities
 _LOOKED_UP = 4096
 _PRECISION = 1e-5  # of errors that are found by halving
 # Gauss's rule with 24 points on [−1, 1], rounded correctly: LAPACK's depends on the machine.
@@ -87,57 +86,57 @@ _lgamma = np.frompyfunc(math.lgamma, 1, 1)
 
 
 @lru_cache(maxsize=256)
-def capacity_for_count(relative_error: float, doubt: float, nested: bool = False) -> int:
+def capacity_for_count(relative_error: float, failure: float, nested: bool = False) -> int:
     """The smallest α for counts and sums; ``nested`` if an element is in all levels up to its own.
 
     Then α bounds all that a level and those above it hold together, and about twice as many are
     needed.
     """
-    z = _count_root(doubt)
+    z = _count_root(failure)
 
     def smallest(error: float) -> int:
         guess = (1 + nested) * (z / error) ** 2
-        return _smallest(lambda a: _CountSearch(a, doubt, nested).is_kept(error), guess)
+        return _smallest(lambda a: _CountSearch(a, failure, nested).is_kept(error), guess)
 
     return _scaled(smallest, z, relative_error, "relative_error")
 
 
-def _count_root(doubt: float) -> float:
+def _count_root(failure: float) -> float:
     """About ε √α."""
-    return max(NormalDist().inv_cdf(1 - doubt / 2), _LEAST_Z)
+    return max(NormalDist().inv_cdf(1 - failure / 2), _LEAST_Z)
 
 
 @lru_cache(maxsize=256)
-def doubt_per_copy(doubt: float, copies: int) -> float:
-    """How often one of several copies may fail, if more than half may with this doubt."""
+def doubt_per_copy(failure: float, copies: int) -> float:
+    """How often each of several copies may fail, if more than half of them may with ``failure``."""
     ways = [(k, math.comb(copies, k)) for k in range(copies // 2 + 1, copies + 1)]
 
     def most_fail(each: float) -> float:
         return sum(number * each**k * (1 - each) ** (copies - k) for k, number in ways)
 
     if copies == 1:
-        return doubt
+        return failure
     low, high = 0.0, 0.5
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if most_fail(middle) <= doubt else (low, middle)
+        low, high = (middle, high) if most_fail(middle) <= failure else (low, middle)
     return low
 
 
 @lru_cache(maxsize=256)
-def capacity_for_ranks(rank_error: float, doubt: float) -> int:
+def capacity_for_ranks(rank_error: float, failure: float) -> int:
     """The smallest α for quantiles, all of them at once."""
-    root = _rank_root(doubt)
+    root = _rank_root(failure)
 
     def smallest(error: float) -> int:
-        return _smallest(lambda a: _rank_failure(a, error) <= doubt, (root / error) ** 2)
+        return _smallest(lambda a: _rank_failure(a, error) <= failure, (root / error) ** 2)
 
     return _scaled(smallest, root, rank_error, "rank_error")
 
 
-def _rank_root(doubt: float) -> float:
+def _rank_root(failure: float) -> float:
     """About ε √α, for ranks."""
-    return math.sqrt(math.log(2 / doubt) / 2)
+    return math.sqrt(math.log(2 / failure) / 2)
 
 
 def _reference(root: float, error: float) -> tuple[float, float]:
@@ -160,75 +159,79 @@ def _scaled(smallest: Callable[[float], int], root: float, error: float, name: s
     return math.ceil(capacity)
 
 
-def _can_be_smallest(
-    capacity: int, root: float, error: float, is_kept: Callable[[int, float], bool]
+def _is_chosen(
+    capacity: int,
+    root: float,
+    error: float,
+    is_kept: Callable[[int, float], bool],
+    choose: Callable[[], int],
 ) -> bool:
-    """Whether the search for α may end here: only if this keeps the error, and one less does not.
+    """Whether this is the capacity that ``choose`` finds for the error.
 
-    Two tries, which mostly make the search itself unnecessary.
+    It is only if this keeps the error, and one less does not: two tries, which mostly make the
+    search itself unnecessary.
     """
     reference, factor = _reference(root, error)
     near = int(capacity / factor)
-    return any(
+    can_be = any(
         math.ceil(a * factor) == capacity
         and is_kept(a, reference)
         and (a == 2 or not is_kept(a - 1, reference))
         for a in range(max(near - 1, 2), near + 2)
     )
+    try:
+        return can_be and capacity == choose()
+    except ValueError:
+        return False
 
 
 @lru_cache(maxsize=256)
 def kept_relative_error(
-    capacity: int, relative_error: float, doubt: float, nested: bool = False
+    capacity: int, relative_error: float, failure: float, nested: bool = False
 ) -> float:
-    """The error kept with this doubt: the one asked for, unless another capacity was chosen.
+    """The error kept but for this failure probability.
 
-    Infinite if not even an error of 1 is kept.
+    It is the one asked for, unless another capacity was chosen. Infinite if not even an error of 1
+    is kept.
     """
 
     def is_kept(a: int, error: float) -> bool:
-        return _CountSearch(a, doubt, nested).is_kept(error)
+        return _CountSearch(a, failure, nested).is_kept(error)
 
-    with suppress(ValueError):
-        if _can_be_smallest(
-            capacity, _count_root(doubt), relative_error, is_kept
-        ) and capacity == capacity_for_count(relative_error, doubt, nested):
-            return relative_error
+    choose = partial(capacity_for_count, relative_error, failure, nested)
+    if _is_chosen(capacity, _count_root(failure), relative_error, is_kept, choose):
+        return relative_error
     reference = min(capacity, _LARGE)
     # Without the jumps it is quick, and an error that is a little too small.
-    low = _smallest_error(_CountSearch(reference, doubt, nested, jumps=False).is_kept)
-    search = _CountSearch(reference, doubt, nested)
+    low = _smallest_error(_CountSearch(reference, failure, nested, jumps=False).is_kept)
+    search = _CountSearch(reference, failure, nested)
     search.leave_out(low * (1 - _PRECISION))
     kept = _smallest_error(search.is_kept, low * (1 - _PRECISION))
     return kept * math.sqrt(reference / capacity)
 
 
 @lru_cache(maxsize=256)
-def kept_rank_error(capacity: int, rank_error: float, doubt: float) -> float:
+def kept_rank_error(capacity: int, rank_error: float, failure: float) -> float:
     """The same for ranks, of which none is off by more than 1."""
 
     def is_kept(a: int, error: float) -> bool:
-        return _rank_failure(a, error) <= doubt
+        return _rank_failure(a, error) <= failure
 
-    with suppress(ValueError):
-        if _can_be_smallest(
-            capacity, _rank_root(doubt), rank_error, is_kept
-        ) and capacity == capacity_for_ranks(rank_error, doubt):
-            return rank_error
+    choose = partial(capacity_for_ranks, rank_error, failure)
+    if _is_chosen(capacity, _rank_root(failure), rank_error, is_kept, choose):
+        return rank_error
     reference = min(capacity, _LARGE)
-    low = _smallest_error(lambda e: is_kept(reference, e))
-    kept = _smallest_error(lambda e: is_kept(reference, e), low * (1 - _PRECISION))
+    keeps = partial(is_kept, reference)
+    kept = _smallest_error(keeps, _smallest_error(keeps) * (1 - _PRECISION))
     return min(kept * math.sqrt(reference / capacity), 1.0)
 
 
-def count_interval(n: int, confidence: float) -> tuple[float, float]:
-    """Bounds on the mean of the Poisson count n, for use where the level depends on the data."""
-    return poisson_interval(n, _DOUBT_SHARE * (1 - confidence))
-
-
 def sum_interval(total: float, squares: float, confidence: float) -> tuple[float, float]:
-    """The same for sums of unequal contributions; see :func:`weighted_interval`."""
-    return weighted_interval(total, squares, _DOUBT_SHARE * (1 - confidence))
+    """Bounds on the mean of a sum of contributions, for use where the level depends on the data.
+
+    See :func:`weighted_interval`.
+    """
+    return weighted_interval(total, squares, _SHARE_OF_INTERVALS * (1 - confidence))
 
 
 def sum_intervals(counts: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
@@ -244,16 +247,11 @@ def sum_intervals(counts: FloatArray, confidence: float) -> tuple[FloatArray, Fl
 
 def rank_margins(n: FloatArray, confidence: float) -> FloatArray:
     """How far any rank among n sampled elements may be off, for the same use."""
-    doubt = _DOUBT_SHARE * (1 - confidence)
-    return np.minimum(1.0, np.sqrt(math.log(2 / doubt) / (2 * n)))
+    failure = _SHARE_OF_INTERVALS * (1 - confidence)
+    return np.minimum(1.0, np.sqrt(math.log(2 / failure) / (2 * n)))
 
 
-def poisson_interval(n: int, doubt: float) -> tuple[float, float]:
-    """Means for which n or more, and n or fewer, have probability ``doubt``/2 each."""
-    return weighted_interval(float(n), float(n), doubt)
-
-
-def weighted_interval(total: float, squares: float, doubt: float) -> tuple[float, float]:
+def weighted_interval(total: float, squares: float, failure: float) -> tuple[float, float]:
     """Bounds on the mean of Σ aᵢ·Poissonᵢ, 0 < aᵢ ≤ 1, where Σ aᵢ and Σ aᵢ² were observed.
 
     Gamma distributions with the observed mean and variance; above, one event more is reckoned with,
@@ -261,10 +259,10 @@ def weighted_interval(total: float, squares: float, doubt: float) -> tuple[float
     counts (Garwood 1936).
     """
     above = (total + 1) ** 2 / (squares + 1)
-    upper = (squares + 1) / (total + 1) * gamma_quantile(above, doubt / 2, upper=True)
+    upper = (squares + 1) / (total + 1) * gamma_quantile(above, failure / 2, upper=True)
     if squares < _NEGLIGIBLE:
         return 0.0, upper
-    lower = gamma_quantile(total * total / squares, doubt / 2, upper=False)
+    lower = gamma_quantile(total * total / squares, failure / 2, upper=False)
     return squares / total * lower, upper
 
 
@@ -444,7 +442,7 @@ def _outside(low: FloatArray, high: FloatArray, mean: FloatArray) -> FloatArray:
 
 
 class _CountSearch:
-    """Whether samples of one capacity keep errors, with one doubt.
+    """Whether samples of one capacity keep errors, but for one failure probability.
 
     After an error that is not kept, only larger ones may be asked about: columns that it is kept in
     are not looked at again. The same can be said beforehand of errors above a given one.
@@ -454,28 +452,28 @@ class _CountSearch:
     at most as often as at the upper one, and misses at most as often as
     P[Poi(m) ≤ (1 − ε) m] + P[Poi(m) > (1 + ε) m − 1] at the lower one, where the probabilities are
     continued to real numbers (as incomplete gamma functions): both fall as m or ε grows. Gaps
-    between columns where this bound is within the doubt are left out.
+    between columns where this bound is within the failure probability are left out.
     """
 
-    def __init__(self, capacity: int, doubt: float, nested: bool, jumps: bool = True) -> None:
-        self._capacity, self._doubt, self._nested = capacity, doubt, nested
+    def __init__(self, capacity: int, failure: float, nested: bool, jumps: bool = True) -> None:
+        self._capacity, self._failure, self._nested = capacity, failure, nested
         self._columns, self._means, self._likely = _overflows(capacity, nested)
         self._points = np.arange(1, self._columns.size - 1)
         has_jumps = jumps and capacity / (1 + nested) <= _FEW
         self._gaps = np.arange(self._columns.size - 1 if has_jumps else 0)
 
     def is_kept(self, error: float) -> bool:
-        """Whether the probability of an error above this one is at most the doubt."""
+        """Whether errors above this one are as rare as the failure probability asks for."""
         points = self._points
         if points.size:
             failures = _failures(self._means[:, points], self._likely[:, points], error)
-            exceeding = failures > self._doubt
+            exceeding = failures > self._failure
             if exceeding.any():
                 self._points = points[exceeding]
                 return False
         if not self._gaps.size or error >= 1:
             return True
-        gaps = self._gaps[self._most_failures(self._gaps, error) > self._doubt]
+        gaps = self._gaps[self._most_failures(self._gaps, error) > self._failure]
         if not gaps.size:
             return True
         columns = _jumps(self._capacity / (1 + self._nested), error)
@@ -484,7 +482,7 @@ class _CountSearch:
         columns = columns[is_open[np.searchsorted(self._columns, columns, side="right") - 1]]
         means = _means(self._capacity / (1 + self._nested), columns)
         failures = _failures(means, _likely(self._capacity, self._nested, means), error)
-        if not (failures > self._doubt).any():
+        if not (failures > self._failure).any():
             return True
         self._points, self._gaps = np.arange(0), gaps
         return False
@@ -493,8 +491,8 @@ class _CountSearch:
         """Leave out what cannot fail for errors above this one: no others will be asked about."""
         if error < 1:
             means, likely = self._means[:, self._points], self._likely[:, self._points]
-            self._points = self._points[_failures(means, likely, error) > self._doubt]
-            self._gaps = self._gaps[self._most_failures(self._gaps, error) > self._doubt]
+            self._points = self._points[_failures(means, likely, error) > self._failure]
+            self._gaps = self._gaps[self._most_failures(self._gaps, error) > self._failure]
 
     def _most_failures(self, gaps: Int64Array, error: float) -> FloatArray:
         """No less than the sum anywhere in these gaps."""

@@ -20,10 +20,10 @@ def fraction(value: object, name: str) -> float:
 
 def confidence(value: object) -> float:
     """A probability that an interval can be made for."""
-    sure = fraction(value, "confidence")
-    if 1 - sure < 1e-12:
-        raise ValueError(f"confidence must be at most 1 - 1e-12, got {sure!r}")
-    return sure
+    result = fraction(value, "confidence")
+    if 1 - result < 1e-12:
+        raise ValueError(f"confidence must be at most 1 - 1e-12, got {result!r}")
+    return result
 
 
 def number(
