@@ -66,10 +66,7 @@ class Decay(ABC):
     def __post_init__(self) -> None:
         """Every parameter is a finite number above 0."""
         for field in _fields(self):
-            number = validate.number(getattr(self, field.name), field.name)
-            if number <= 0:
-                raise ValueError(f"{field.name} must be above 0, got {number:g}")
-            object.__setattr__(self, field.name, number)
+            object.__setattr__(self, field.name, _positive(getattr(self, field.name), field.name))
 
     # --- to be written by each decay; ages in units, not in ticks ---
 
@@ -237,6 +234,13 @@ def checked_decay(decay: object) -> Decay:
     return decay
 
 
+def _positive(value: object, name: str) -> float:
+    number = validate.number(value, name)
+    if number <= 0:
+        raise ValueError(f"{name} must be above 0, got {number:g}")
+    return number
+
+
 def _fields(decay: Any) -> tuple[Field[Any], ...]:
     return fields(decay)
 
@@ -285,10 +289,7 @@ class Exponential(Decay):
         if (rate is None) == (half_life is None):
             raise TypeError("Exponential needs either rate or half_life")
         if half_life is not None:
-            half_life = validate.number(half_life, "half_life")
-            if half_life <= 0:
-                raise ValueError(f"half_life must be above 0, got {half_life:g}")
-            rate = 1 / half_life
+            rate = 1 / _positive(half_life, "half_life")
         object.__setattr__(self, "rate", rate)
         object.__setattr__(self, "scale", scale)
         self.__post_init__()
@@ -444,10 +445,7 @@ class Custom(Decay):
         for kind in kinds:
             validate.one_of(kind, "kinds", KINDS)
         object.__setattr__(self, "kinds", kinds)
-        scale = validate.number(self.scale, "scale")
-        if scale <= 0:
-            raise ValueError(f"scale must be above 0, got {scale:g}")
-        object.__setattr__(self, "scale", scale)
+        object.__setattr__(self, "scale", _positive(self.scale, "scale"))
         ages = np.concatenate([np.arange(1025), np.geomspace(1026, 2.0**62, 4096)])
         values = self.at(ages)
         if (values[1:] > values[:-1]).any():

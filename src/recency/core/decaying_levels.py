@@ -51,7 +51,7 @@ class DecayFunction(Hashable, Protocol):
     jumps: bool
     """Whether it may fall a long way within one tick."""
 
-    def at(self, ages: FloatArray) -> FloatArray:
+    def at(self, ages: FloatArray | Int64Array) -> FloatArray:
         """Its values at ages in ticks."""
         ...
 
@@ -60,7 +60,7 @@ class DecayFunction(Hashable, Protocol):
         ...
 
     def first_age_below(self, weights: FloatArray, bounds: FloatArray) -> Int64Array:
-        """The first age at which weight · value < bound."""
+        """The first age at which weight · value < bound; 2⁶³ − 1 for never."""
         ...
 
 
