@@ -1,9 +1,8 @@
 """Sketches over Spark DataFrames (``pip install 'recency[spark]'``).
 
-:func:`sketch_df` builds them, one for all rows or one for each group; :func:`sketch_many` several
-in one scan; :func:`merge_df` rolls up
-sketches that were stored in a binary column. Both use the DataFrame API alone. :func:`sketch_rdd`
-is for those who have an RDD.
+:func:`sketch_df` builds them, one for all rows or one for each group; :func:`sketch_many` builds
+several in one scan; :func:`merge_df` rolls up sketches that were stored in a binary column. All
+three use the DataFrame API alone. :func:`sketch_rdd` is for those who have an RDD.
 """
 
 from recency.spark import functions

@@ -27,16 +27,14 @@ from recency.spark.build import (
     Limits,
     explained,
     group_leaves,
-    many_leaves,
-    one_leaf,
 )
 from recency.spark.checks import (
     ColumnLike,
     Source,
+    Wanted,
     check_frame,
     check_prototype,
     event_source,
-    many_source,
     sketch_source,
 )
 from recency.spark.job_number import given_number
@@ -45,6 +43,7 @@ from recency.spark.tree import merge_on_driver, merge_partition, merge_rows
 _FAN_IN_BITS = 5  # a node merges the leaves of up to 32 partitions
 _LOOK_AT = 1 << 14  # rows that tell whether groups are many
 _LIMITS = Limits()
+_WHICH = StructField("which", IntegerType())
 _LEAF = [
     StructField("order", LongType()),
     StructField("done", BooleanType()),
@@ -84,7 +83,7 @@ def sketch_df(
         An empty sketch of the configuration that is wanted.
     at
         The column of times: timestamps or dates if the prototype has a unit, or integers in ticks.
-        Timestamps without a zone are taken as UTC. The session's time zone makes no difference.
+        Timestamps without a zone are taken as UTC. The session's time zone has no effect.
     item, value, weight, id
         Columns for the other parameters of the sketch's ``update``, those it has.
     by
@@ -103,7 +102,7 @@ def sketch_df(
         ``counter="rw"``): a number or a name for this job, that no other has whose sketches are to
         be merged with its own. By default it is made from the plan of ``df`` and the files that it
         reads, so that separate jobs draw different coins, and the same job draws the same again.
-        With an ``id``, which must be the *event's*, it makes no difference.
+        With an ``id``, which must be the *event's*, it has no effect.
 
     Examples
     --------
@@ -115,19 +114,10 @@ def sketch_df(
                              by="page")
     """
     function = "sketch_df"
-    prototype = check_prototype(prototype, function)
-    with explained(function):
-        validate.one_of(shuffle, "shuffle", ("auto", "rows", "partials"))
-        validate.integer(depth, "depth", 1, 6)
-        number = given_number(stream)
     columns = {"at": at, "item": item, "value": value, "weight": weight, "id": id}
-    source = event_source(check_frame(df, function), prototype, columns, by, number, function)
-    if by is None:
-        build = one_leaf(source.jobs[0], depth, _LIMITS)
-        leaves = _in_order(source).mapInArrow(build, StructType(_LEAF))
-        leaves = leaves.select(F.lit(0).cast("int").alias("which"), "*")
-        return _collected(leaves, source, depth, function)[0]
-    return _sketch_groups(source, ["sketch"], depth, shuffle, function)
+    wanted = {"sketch": Wanted(check_prototype(prototype, function), columns, function)}
+    made = _sketches(df, wanted, by, depth, shuffle, stream, function)
+    return made["sketch"] if by is None else made
 
 
 @dataclass(frozen=True)
@@ -184,20 +174,11 @@ def sketch_many(
         )
     """
     function = "sketch_many"
-    with explained(function):
-        validate.one_of(shuffle, "shuffle", ("auto", "rows", "partials"))
-        validate.integer(depth, "depth", 1, 6)
-        number = given_number(stream)
-    wanted = {
-        name: (check_prototype(each.prototype, f"{function}: {name}"), each.columns)
-        for name, each in _checked_names(sketches, function).items()
-    }
-    source = many_source(check_frame(df, function), wanted, by, number, function)
-    if by is None:
-        schema = StructType([StructField("which", IntegerType()), *_LEAF])
-        leaves = source.rows.mapInArrow(many_leaves(source.jobs, depth, _LIMITS), schema)
-        return dict(zip(wanted, _collected(leaves, source, depth, function), strict=True))
-    return _sketch_groups(source, list(wanted), depth, shuffle, function)
+    wanted = {}
+    for name, each in _checked_names(sketches, function).items():
+        label = f"{function}: {name}"
+        wanted[name] = Wanted(check_prototype(each.prototype, label), each.columns, label)
+    return _sketches(df, wanted, by, depth, shuffle, stream, function)
 
 
 def _checked_names(sketches: object, function: str) -> Mapping[str, On]:
@@ -246,9 +227,41 @@ def merge_df(
     return _last_level(leaves, source, ["sketch"], function)
 
 
-def _collected(leaves: DataFrame, source: Source, depth: int, function: str) -> list[Sketch]:
+def _sketches(
+    df: DataFrame,
+    wanted: Mapping[str, Wanted],
+    by: ColumnLike | Sequence[ColumnLike] | None,
+    depth: int,
+    shuffle: str,
+    stream: int | str | None,
+    function: str,
+) -> Any:
+    """Without ``by`` a dict of sketches, else a DataFrame with a column for each of them."""
+    with explained(function):
+        validate.one_of(shuffle, "shuffle", ("auto", "rows", "partials"))
+        validate.integer(depth, "depth", 1, 6)
+        number = given_number(stream)
+    source = event_source(check_frame(df, function), wanted, by, number, function)
+    keys, names = source.groups, list(wanted)
+    by_rows = by is not None and shuffle != "partials"
+    if by_rows and shuffle == "auto":
+        by_rows = _groups_are_many(source)
+    if by_rows:
+        depth, source = 1, replace(source, rows=source.rows.repartition(*keys))
+    schema = StructType([*(source.rows.schema[key] for key in keys), _WHICH, *_LEAF])
+    is_sorted = len(source.jobs) == 1
+    build = group_leaves(source.jobs, depth, by_rows, _LIMITS, is_sorted, function)
+    rows = _in_order(source) if is_sorted else source.rows
+    leaves = _up_the_tree(rows.mapInArrow(build, schema), keys, source, depth, function)
+    if by is None:
+        return dict(zip(names, _collected(leaves, source, function), strict=True))
+    leaves = leaves if by_rows else leaves.repartition(*keys)
+    return _last_level(leaves, source, names, function)
+
+
+def _collected(leaves: DataFrame, source: Source, function: str) -> list[Sketch]:
     """The sketch of each job, on the driver, of leaves (which, order, done, sketch)."""
-    rows = _up_the_tree(leaves, [], source, depth, function).collect()
+    rows = leaves.collect()
     sketches = []
     for which, job in enumerate(source.jobs):
         sketch = merge_on_driver([row for row in rows if row["which"] == which], function)
@@ -256,25 +269,6 @@ def _collected(leaves: DataFrame, source: Source, depth: int, function: str) -> 
             sketch._finalize(job.prototype)
         sketches.append(job.prototype.copy() if sketch is None else sketch)
     return sketches
-
-
-def _sketch_groups(
-    source: Source, names: list[str], depth: int, shuffle: str, function: str
-) -> DataFrame:
-    """The columns of the groups, and the sketches of the jobs under these names."""
-    keys = source.groups
-    by_rows = _groups_are_many(source) if shuffle == "auto" else shuffle == "rows"
-    depth = 1 if by_rows else depth
-    source = replace(source, rows=source.rows.repartition(*keys)) if by_rows else source
-    which = StructField("which", IntegerType())
-    schema = StructType([*(source.rows.schema[key] for key in keys), which, *_LEAF])
-    is_sorted = len(source.jobs) == 1
-    build = group_leaves(source.jobs, depth, by_rows, _LIMITS, is_sorted, function)
-    rows = _in_order(source) if is_sorted else source.rows
-    leaves = _up_the_tree(rows.mapInArrow(build, schema), keys, source, depth, function)
-    if not by_rows:
-        leaves = leaves.repartition(*keys)
-    return _last_level(leaves, source, names, function)
 
 
 def _up_the_tree(

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
+from recency.core.arrays import Int64Array
 from recency.errors import CorruptSketchError, IncompatibleSketchError, OutOfOrderError
-from recency.keyed import Keyed
+from recency.keyed import Keyed, only_key
 from recency.serialization import encode_keyed
 from recency.sketch import Sketch
 from recency.spark.columns import arguments, chunks, number_rows, one_array
@@ -96,56 +97,6 @@ class Job:
         return arguments(used, self.roles, self.prototype), rows
 
 
-def one_leaf(job: Job, merge_levels: int, limits: Limits) -> Mapper:
-    """A mapper to (order, done, sketch): one row for a partition that has events."""
-
-    def build(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with explained("sketch_df"):
-            room, order = limits.here(), partition_id() << ORDER_BITS
-            sketch = job.prototype.empty_like(merge_levels, job.stream(order))
-            for batch in batches:
-                if batch.num_rows:
-                    sketch.update_many(**job.events(batch.columns)[0])
-                if room.is_tight:
-                    sketch._keyed.state()
-            if not sketch.is_empty:
-                yield leaf_rows([], order, [sketch.to_bytes()])
-
-    return build
-
-
-def many_leaves(jobs: Sequence[Job], merge_levels: int, limits: Limits) -> Mapper:
-    """A mapper to (which, order, done, sketch): a row for each job that a partition has events of.
-
-    Sketches that need order have one for each chunk of rows: within a call they sort themselves.
-    """
-
-    def build(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with explained("sketch_many"):
-            room, order = limits.here(), partition_id() << ORDER_BITS
-            running = [job.prototype.empty_like(merge_levels, job.stream(order)) for job in jobs]
-            for table in chunks(batches, room.chunk):
-                columns = [one_array(column) for column in table.columns]
-                for which, job in enumerate(jobs):
-                    events, _ = job.events(columns)
-                    running[which].update_many(**events)
-                    if room.is_tight:
-                        running[which]._keyed.state()
-                    if job.prototype.needs_order and not running[which].is_empty:
-                        yield _numbered(which, order, running[which])
-                        order += 1
-                        running[which] = job.prototype.empty_like(merge_levels, job.stream(order))
-            for which, sketch in enumerate(running):
-                if not sketch.is_empty:
-                    yield _numbered(which, order, sketch)
-
-    return build
-
-
-def _numbered(which: int, order: int, sketch: Sketch) -> pa.RecordBatch:
-    return leaf_rows([pa.array([which], pa.int32())], order, [sketch.to_bytes()])
-
-
 def group_leaves(
     jobs: Sequence[Job],
     merge_levels: int,
@@ -157,9 +108,10 @@ def group_leaves(
     """A mapper to (groups…, which, order, done, sketch).
 
     A group has one row for each job, or several if the sketches of all groups together outgrew the
-    memory that is set aside for them, or if they need an order that rows do not have. With
-    ``is_whole``, a partition has all rows of its groups; sketches that nothing has to be merged
-    with are finished and marked as done.
+    memory that is set aside for them, or if they need an order that rows do not have: within a call
+    they sort themselves. Without columns of groups, all rows are one group. With ``is_whole``, a
+    partition has all rows of its groups; sketches that nothing has to be merged with are finished
+    and marked as done.
     """
     again = not is_sorted and any(job.prototype.needs_order for job in jobs)
 
@@ -185,7 +137,10 @@ def group_leaves(
 
 
 class Groups:
-    """The sketches of groups, which are rows of an Arrow table: for each group one of each job."""
+    """The sketches of groups, which are rows of an Arrow table: for each group one of each job.
+
+    A table without columns stands for one group, of all rows.
+    """
 
     def __init__(self, jobs: Sequence[Job], merge_levels: int, order: int) -> None:
         self._jobs, self._order = jobs, order
@@ -201,17 +156,22 @@ class Groups:
     def update(self, table: Any) -> None:
         """Take in rows: the columns of the jobs, then those of the group."""
         first_key = 1 + max(place for job in self._jobs for place in job.places)
-        keys = table.select(range(first_key, table.num_columns))
+        columns = [one_array(column) for column in table.columns[:first_key]]
+        numbers, size = self._numbered(table.select(range(first_key, table.num_columns)))
+        for job, keyed in zip(self._jobs, self._keyed, strict=True):
+            events, rows = job.events(columns)
+            of_rows = numbers if rows is None else numbers[rows]
+            keyed.update_many(of_rows, events, size)
+
+    def _numbered(self, keys: Any) -> tuple[Int64Array, int]:
+        """The group of each row, and how many groups there are by now."""
+        if not keys.num_columns:
+            return only_key(keys.num_rows), 1
         known = keys.slice(0, 0) if self._keys is None else self._keys
         keys = pa.concat_tables([known, keys])
         numbers, first_rows = number_rows([one_array(column) for column in keys.columns])
         self._keys = keys.take(first_rows).combine_chunks()
-        numbers = numbers[known.num_rows :]
-        columns = [one_array(column) for column in table.columns[:first_key]]
-        for job, keyed in zip(self._jobs, self._keyed, strict=True):
-            events, rows = job.events(columns)
-            of_rows = numbers if rows is None else numbers[rows]
-            keyed.update_many(of_rows, events, first_rows.size)
+        return numbers[known.num_rows :], first_rows.size
 
     def flush(self) -> None:
         """Have no rows buffered."""
@@ -219,10 +179,8 @@ class Groups:
             keyed.state()
 
     def rows(self, most_bytes: int, done: bool = False) -> Iterator[pa.RecordBatch]:
-        """Groups and their sketches, so many bytes at once; what is ``done`` is finished, too."""
-        if self._keys is None:
-            return
-        keys = [one_array(column) for column in self._keys.columns]
+        """Groups and their sketches, ``most_bytes`` at once; what is ``done`` is finished, too."""
+        keys = [] if self._keys is None else [one_array(column) for column in self._keys.columns]
         for which, (job, keyed) in enumerate(zip(self._jobs, self._keyed, strict=True)):
             final = keyed.finalized(job.prototype._keyed) if done else keyed
             frames = encode_keyed(job.prototype, final)
@@ -246,7 +204,7 @@ class Groups:
 def leaf_rows(
     keys: list[Any], order: int, frames: list[bytes], done: bool = False
 ) -> pa.RecordBatch:
-    """Rows (keys…, order, done, sketch), in that order: names make no difference to Spark."""
+    """Rows (keys…, order, done, sketch), in that order: names have no effect in Spark."""
     orders = pa.array(range(order, order + len(frames)), pa.int64())
     return key_rows([*keys, orders], frames, done)
 

@@ -107,43 +107,32 @@ def check_frame(df: object, function: str) -> DataFrame:
     return df
 
 
+class Wanted(NamedTuple):
+    """A sketch that was asked for."""
+
+    prototype: Sketch
+    columns: Mapping[str, ColumnLike | None]  # by role
+    label: str  # for messages
+
+
 def event_source(
     df: DataFrame,
-    prototype: Sketch,
-    columns: Mapping[str, ColumnLike | None],
+    wanted: Mapping[str, Wanted],
     by: ColumnLike | Sequence[ColumnLike] | None,
     number: int | None,
     function: str,
 ) -> Source:
-    """The rows of ``df`` to build a sketch from: those without a NULL in any role."""
-    chosen = _chosen(df, prototype, columns, function)
-    groups = _groups(df, by, function)
-    rows = _used(df, chosen, groups)
-    job = Job(prototype, tuple(chosen), tuple(range(len(chosen))))
-    job = _numbered(job, df, chosen, groups, number)
-    rows = _with_equal_floats(rows, groups)
-    for role in chosen:
-        rows = rows.filter(F.col(role).isNotNull())
-    return Source(rows, (job,), tuple(group.name for group in groups))
+    """The rows of ``df`` to build sketches from: each column once.
 
-
-def many_source(
-    df: DataFrame,
-    wanted: Mapping[str, tuple[Sketch, Mapping[str, ColumnLike | None]]],
-    by: ColumnLike | Sequence[ColumnLike] | None,
-    number: int | None,
-    function: str,
-) -> Source:
-    """The rows of ``df`` to build several sketches from: each column once, NULLs and all.
-
-    Columns are the same if they are one name or one object: two may print alike and differ.
+    Columns are the same if they are one name or one object: two may print alike and differ. For a
+    single sketch, rows with a NULL in any role are left out.
     """
     places: dict[str | int, int] = {}
     columns: list[Column] = []
     groups = _groups(df, by, function, tuple(wanted))
     jobs = []
-    for name, (prototype, given) in wanted.items():
-        chosen = _chosen(df, prototype, given, f"{function}: {name}")
+    for prototype, given, label in wanted.values():
+        chosen = _chosen(df, prototype, given, label)
         used = []
         for role, each in chosen.items():
             column = given[role]
@@ -155,6 +144,9 @@ def many_source(
         job = Job(prototype, tuple(chosen), tuple(used))
         jobs.append(_numbered(job, df, chosen, groups, number))
     rows = _with_equal_floats(df.select(*columns, *_keys(groups)), groups)
+    if len(jobs) == 1:
+        for place in places.values():
+            rows = rows.filter(F.col(f"c{place}").isNotNull())
     return Source(rows, tuple(jobs), tuple(group.name for group in groups))
 
 

@@ -46,10 +46,12 @@ def chunks(
 
     What a row takes besides its bytes, once it is worked on, counts as ``per_row``.
     """
-    waiting: list[pa.RecordBatch] = []
+    buffered: list[pa.RecordBatch] = []
     size = 0
 
     def pieces(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
+        if not batch.num_rows:
+            return
         cost = batch.nbytes + per_row * batch.num_rows
         if cost <= 2 * most_bytes or batch.num_rows < 2:
             yield batch, cost
@@ -60,13 +62,13 @@ def chunks(
 
     for batch in batches:
         for piece, cost in pieces(batch):
-            waiting.append(piece)
+            buffered.append(piece)
             size += cost
             if size >= most_bytes:
-                yield pa.Table.from_batches(waiting)
-                waiting, size = [], 0
-    if waiting:
-        yield pa.Table.from_batches(waiting)
+                yield pa.Table.from_batches(buffered)
+                buffered, size = [], 0
+    if buffered:
+        yield pa.Table.from_batches(buffered)
 
 
 def one_array(column: pa.ChunkedArray) -> Any:
