@@ -104,10 +104,6 @@ class Keyed:
             data = self._taken_in(data, self.algorithm.admit(data.tally, keys, columns))
         self._data = data
 
-    def extend(self, size: int) -> None:
-        """Have empty keys up to number ``size`` - 1."""
-        self._data = self._extended(size)
-
     def state(self) -> State:
         """The state, all rows absorbed."""
         data = self._data

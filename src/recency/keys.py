@@ -90,8 +90,8 @@ def canonical(key: Any) -> Hashable:
         return _of_datetime64(key)
     if isinstance(key, date):
         return datetime(key.year, key.month, key.day)
-    if isinstance(key, timedelta):
-        return _of_timedelta(key)
+    if isinstance(key, timedelta):  # pandas' own kind is finer and wider than Python's
+        return _of_timedelta64(key.to_timedelta64()) if hasattr(key, "to_timedelta64") else key
     if isinstance(key, np.timedelta64):
         return _of_timedelta64(key)
     if isinstance(key, np.void) and key.dtype.names:
@@ -202,7 +202,7 @@ def _of_datetime64(key: np.datetime64, has_zone: bool = False) -> Hashable:
     word, size = np.datetime_data(key.dtype)
     steps = int(key.astype(np.int64)) * size
     if word in NUMPY_MONTHS:
-        # Days of so many months, which repeat every 400 years; NumPy itself may wrap.
+        # As days: the calendar repeats every 400 years, and NumPy itself may wrap.
         cycles, months = divmod(steps * NUMPY_MONTHS[word], 4800)
         days = np.datetime64(months, "M").astype("datetime64[D]").astype(np.int64)
         word, steps = "D", 146_097 * cycles + int(days)
@@ -210,18 +210,17 @@ def _of_datetime64(key: np.datetime64, has_zone: bool = False) -> Hashable:
 
 
 def _moment(microseconds: Fraction, has_zone: bool) -> Hashable:
+    return _added(_EPOCHS[has_zone], microseconds, Moment(microseconds / 10**6, has_zone))
+
+
+def _added(start: Any, microseconds: Fraction, otherwise: Hashable) -> Hashable:
+    """Start and microseconds together, if Python's own classes have room for that."""
     if microseconds.denominator == 1:
         try:
-            return _EPOCHS[has_zone] + microseconds.numerator * _MICROSECOND
+            return start + microseconds.numerator * _MICROSECOND  # type: ignore[no-any-return]
         except OverflowError:
             pass
-    return Moment(microseconds / 10**6, has_zone)
-
-
-def _of_timedelta(key: timedelta) -> Hashable:
-    if hasattr(key, "to_timedelta64"):  # pandas' own kind, finer and wider than Python's
-        return _of_timedelta64(key.to_timedelta64())
-    return key
+    return otherwise
 
 
 def _of_timedelta64(key: np.timedelta64) -> Hashable:
@@ -234,9 +233,4 @@ def _of_timedelta64(key: np.timedelta64) -> Hashable:
     if word not in NUMPY_UNITS:  # NumPy has them without a unit
         return steps
     microseconds = steps * NUMPY_UNITS[word]
-    if microseconds.denominator == 1:
-        try:
-            return microseconds.numerator * _MICROSECOND
-        except OverflowError:
-            pass
-    return Span(microseconds / 10**6)
+    return _added(timedelta(), microseconds, Span(microseconds / 10**6))

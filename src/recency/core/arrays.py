@@ -144,32 +144,23 @@ def bounds_of_sums(totals: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def floats_below(x: Int64Array | UInt64Array) -> FloatArray:
     """The largest floats not above x: beyond 2⁵³ rounding to nearest could break a bound."""
-    nearest = x.astype(np.float64)
-    if _are_exact(nearest):
-        return nearest
-    end = _end(x)
-    above = (nearest >= end) | (np.where(nearest < end, nearest, 0).astype(x.dtype) > x)
-    return np.where(above, np.nextafter(nearest, -np.inf), nearest)
+    return _rounded(x, -np.inf)
 
 
 def floats_above(x: Int64Array | UInt64Array) -> FloatArray:
     """The smallest floats not below x; of 0 it is 0.0, never -0.0."""
+    return _rounded(x, np.inf)
+
+
+def _rounded(x: Int64Array | UInt64Array, outward: float) -> FloatArray:
     nearest = x.astype(np.float64)
-    if _are_exact(nearest):
+    if not (np.abs(nearest) >= _LARGE).any():
         return nearest
-    end = _end(x)
-    below = (nearest < end) & (np.where(nearest < end, nearest, 0).astype(x.dtype) < x)
-    return np.where(below, np.nextafter(nearest, np.inf), nearest)
-
-
-def _are_exact(floats: FloatArray) -> bool:
-    """Whether floats that were integers have not been rounded, for all that one can tell."""
-    return not (np.abs(floats) >= _LARGE).any()
-
-
-def _end(x: Int64Array | UInt64Array) -> float:
-    """2⁶³ or 2⁶⁴, which integers of this kind are less than."""
-    return float(np.iinfo(x.dtype).max)  # rounded up
+    # Floats that are 2⁶³ or 2⁶⁴, beyond all integers of this kind, have been rounded up.
+    fits = nearest < float(np.iinfo(x.dtype).max)
+    back = np.where(fits, nearest, 0).astype(x.dtype)
+    is_inward = ~fits | (back > x) if outward < 0 else fits & (back < x)
+    return np.where(is_inward, np.nextafter(nearest, outward), nearest)
 
 
 def midpoints(a: UInt64Array, b: UInt64Array) -> FloatArray:

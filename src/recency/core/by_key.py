@@ -25,21 +25,22 @@ _HALF, _LOW = 32, 0xFFFFFFFF
 
 def raised(least: NDArray[N], keys: Int64Array, values: NDArray[N]) -> NDArray[N]:
     """Per key, the largest of its values and of ``least``."""
-    if least.size == 1 and values.size:
-        largest: NDArray[N] = np.maximum(least, values.max())
-        return largest
-    out = least.copy()
-    np.maximum.at(out, keys, values)
-    return out
+    return _extreme(np.maximum, least, keys, values)
 
 
 def lowered(most: NDArray[N], keys: Int64Array, values: NDArray[N]) -> NDArray[N]:
     """Per key, the smallest of its values and of ``most``."""
-    if most.size == 1 and values.size:
-        smallest: NDArray[N] = np.minimum(most, values.min())
-        return smallest
-    out = most.copy()
-    np.minimum.at(out, keys, values)
+    return _extreme(np.minimum, most, keys, values)
+
+
+def _extreme(
+    choose: np.ufunc, start: NDArray[N], keys: Int64Array, values: NDArray[N]
+) -> NDArray[N]:
+    if start.size == 1 and values.size:
+        chosen: NDArray[N] = choose(start, choose.reduce(values))
+        return chosen
+    out = start.copy()
+    choose.at(out, keys, values)
     return out
 
 

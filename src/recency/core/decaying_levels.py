@@ -14,10 +14,9 @@ Weights may be any numbers, so there is no lowest level by nature. Levels are ke
 the largest weight ever seen: less than that is sampled, and hardly ever matters.
 """
 
-from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from recency.core.arrays import (
     BoolArray,
     FloatArray,
     Int64Array,
+    floats_below,
     run_starts,
     ticks_between,
 )
@@ -34,6 +34,7 @@ from recency.core.elementary import exp2, log2
 from recency.core.level_sample import Columns, Edges, LevelSample, group_of
 from recency.core.range_sampling import PRIME, first_hit
 from recency.core.samplers import LIMITS, RangeSampler, Sampler, UniformSampler, progressions
+from recency.decay import Decay
 
 LEVELS_BELOW = 32  # the highest bit of the largest weight
 _STEPS = 16  # of a halving, in a quick test that an exact one follows
@@ -45,23 +46,7 @@ _ODD_1, _ODD_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 _NEVER = 2.0**62
 
 
-class DecayFunction(Hashable, Protocol):
-    """What is needed of a decay."""
-
-    jumps: bool
-    """Whether it may fall a long way within one tick."""
-
-    def at(self, ages: FloatArray | Int64Array) -> FloatArray:
-        """Its values at ages in ticks."""
-        ...
-
-    def last_ages(self, halvings: FloatArray) -> FloatArray | None:
-        """The last ages at which it is at least 2^−halvings, if there is a formula."""
-        ...
-
-    def first_age_below(self, weights: FloatArray, bounds: FloatArray) -> Int64Array:
-        """The first age at which weight · value < bound; 2⁶³ − 1 for never."""
-        ...
+DecayFunction = Decay  # as other modules call it
 
 
 def ages_of(times: Int64Array, now: Int64Array) -> FloatArray:
@@ -69,13 +54,7 @@ def ages_of(times: Int64Array, now: Int64Array) -> FloatArray:
 
     Then age < width is decided as if there were no rounding, for any width that is a float.
     """
-    ages = ticks_between(times, now)
-    floats: FloatArray = ages.astype(np.float64)
-    if ages.size and ages.max() > 2**53:
-        fits = floats < 2.0**64
-        above = ~fits | (np.where(fits, floats, 0.0).astype(np.uint64) > ages)
-        floats = np.where(above, np.nextafter(floats, 0), floats)
-    return floats
+    return floats_below(ticks_between(times, now))
 
 
 def before_the_end(time: int) -> int:
@@ -84,7 +63,7 @@ def before_the_end(time: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def _enough(decay: DecayFunction) -> FloatArray:
+def _enough(decay: Decay) -> FloatArray:
     """Ages, not too small, at which a decay has fallen by 1/16, 2/16, … halvings; first, −1."""
     halvings = np.arange(1, _STEPS * _MOST_HALVINGS) / _STEPS
     ages = _or_never(decay.first_age_below(np.ones(halvings.size), exp2(-halvings)))
@@ -103,7 +82,7 @@ class Fading:
     Columns of elements are coin (53 bits), value, weight, time.
     """
 
-    decay: DecayFunction
+    decay: Decay
     bottoms: Int64Array
     clocks: Int64Array
     sampler: ClassVar[Sampler] = UniformSampler()

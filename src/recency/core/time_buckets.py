@@ -25,21 +25,21 @@ from recency.core.arrays import (
     stable_order,
     ticks_between,
 )
-from recency.core.decaying_levels import DecayFunction
+from recency.decay import Decay
 
 _FAR = 1 << 60  # ages from here on are one region
 _LITTLE = 1e-290  # so are those at which a decay has fallen this far: floats end soon
 MOST_REGIONS = 4096
 
 
-def number_of_regions(decay: DecayFunction, spread: float) -> float:
+def number_of_regions(decay: Decay, spread: float) -> float:
     """How many regions there can be, at most: β of the paper, for the oldest age there is."""
     fallen = max(float(decay.at(np.array([_FAR]))[0]), _LITTLE)
     return math.log(1 / fallen) / math.log1p(spread) + 1
 
 
 @lru_cache(maxsize=64)
-def regions_of(decay: DecayFunction, spread: float) -> "Regions":
+def regions_of(decay: Decay, spread: float) -> "Regions":
     """The regions of a decay; they are made once."""
     return Regions(decay, spread)
 
@@ -47,7 +47,7 @@ def regions_of(decay: DecayFunction, spread: float) -> "Regions":
 class Regions:
     """The regions of a converging decay that changes by 1 + ``spread`` in each; made as needed."""
 
-    def __init__(self, decay: DecayFunction, spread: float) -> None:
+    def __init__(self, decay: Decay, spread: float) -> None:
         self._decay, self._spread = decay, spread
         # b_i, one more than there are regions, and I_{i+1}, of buckets that region i has done with.
         self._made: tuple[list[int], list[int]] = [0], []

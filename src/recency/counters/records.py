@@ -10,7 +10,6 @@ left out: a stream of single units has no values, one that nothing was dropped f
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,11 +42,6 @@ class CounterStates:
     latest: Int64Array  # 0 where nothing was seen
     late_count: Int64Array
     spread: NDArray[np.float64]  # 1 + ε₂
-
-    def rows(self) -> list[list[Any]]:
-        """Columns of Python values: seen, tightness, latest, late_count, spread."""
-        columns = (self.seen, self.tightness, self.latest, self.late_count, self.spread)
-        return [column.tolist() for column in columns]
 
     def check_order(self, name: str, by: str, late: str) -> None:
         """Refuse what sketches with these settings cannot have seen."""
