@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -63,7 +63,7 @@ _ANSWERS = ArrayType(StructType([StructField("item", StringType()), *_ANSWER.fie
 _LITERALS = (int, float, str, bytes, datetime.date, datetime.timedelta, np.generic, Decay)
 _calls = count()
 _udfs: Any = F  # what there is of them depends on the version
-Frames = list[bytes | None]
+T = TypeVar("T")
 
 
 # --- aggregates ---------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def sketch_agg(
 def merge_agg(column: ColumnLike) -> Column:
     """One sketch of the stored ones of each group; NULLs are left out."""
     _check_column(column, "column", "functions.merge_agg")
-    merged: Column = _aggregate(_merged("functions.merge_agg"), BinaryType())(column)
+    merged: Column = _aggregate(_reading("functions.merge_agg", _merged), BinaryType())(column)
     return merged.alias("sketch")
 
 
@@ -122,7 +122,7 @@ def estimate(column: ColumnLike, question: str | None = None, **literals: Any) -
     arguments: ``estimate("sketch", "quantile", q=0.5)``. NULL for NULL, and for a sketch that has
     no answer: the median of nothing, the tenth-last of nine.
     """
-    return _question("functions.estimate", column, question, literals, _ANSWER, _ONE)
+    return _question(_ONE, column, question, literals)
 
 
 def frequent(column: ColumnLike, question: str | None = None, **literals: Any) -> Column:
@@ -131,13 +131,13 @@ def frequent(column: ColumnLike, question: str | None = None, **literals: Any) -
     For questions that list items, largest first; ``frequent_items`` or ``heavy_hitters`` by
     default. Items are given as strings. NULL for NULL.
     """
-    return _question("functions.frequent", column, question, literals, _ANSWERS, _LIST)
+    return _question(_LIST, column, question, literals)
 
 
 def describe(column: ColumnLike) -> Column:
     """What each stored sketch says of itself: its class, guarantee, what was seen, bytes."""
     _check_column(column, "column", "functions.describe")
-    text: Column = _scalar(_described("functions.describe"), StringType())(column)
+    text: Column = _scalar(_reading("functions.describe", _described), StringType())(column)
     return text.alias("description")
 
 
@@ -173,16 +173,17 @@ def register(spark: SparkSession, prototypes: Mapping[str, Sketch] | None = None
         number = number_of(prototype, "register", name)
         built = _built_by_position(prototype, order, number, f"{name}_agg")
         spark.udf.register(f"{name}_agg", _aggregate(built, BinaryType()))
+    merge_name, describe_name = "recency_merge_agg", "recency_describe"
     for name, udf in {
-        "recency_merge_agg": _aggregate(_merged("recency_merge_agg"), BinaryType()),
-        "recency_estimate": _scalar(_asked_in_sql("recency_estimate", _ONE), _ANSWER),
-        "recency_frequent": _scalar(_asked_in_sql("recency_frequent", _LIST), _ANSWERS),
-        "recency_describe": _scalar(_described("recency_describe"), StringType()),
+        merge_name: _aggregate(_reading(merge_name, _merged), BinaryType()),
+        "recency_estimate": _asked_in_sql("recency_estimate", _ONE),
+        "recency_frequent": _asked_in_sql("recency_frequent", _LIST),
+        describe_name: _scalar(_reading(describe_name, _described), StringType()),
     }.items():
         spark.udf.register(name, udf)
 
 
-# --- what runs on executors: lists and arrays in, lists out -------------------------------------
+# --- what runs on executors: arrays in, arrays or bytes out --------------------------------------
 
 
 def _built(
@@ -205,7 +206,6 @@ def _built(
                 return prototype.to_bytes()
             sketch._finalize(job.prototype)
             return sketch.to_bytes()
-        raise AssertionError
 
     return build
 
@@ -246,18 +246,22 @@ def _built_by_position(
     return build
 
 
-def _merged(function: str) -> Callable[..., bytes | None]:
+def _reading(function: str, body: Callable[..., T]) -> Callable[..., T]:
+    """The body for workers that have to read sketches; its errors name the function."""
     know = knowing_all()
 
-    def merge(column: Any) -> bytes | None:
+    def run(*columns: Any) -> T:
         know()
         with explained(function):
-            frames = [frame for frame in column.to_pylist() if frame is not None]
-            into = np.zeros(len(frames), dtype=np.int64)
-            return merge_frames(frames, into, 1)[0] if frames else None
-        return None
+            return body(*columns)
 
-    return merge
+    return run
+
+
+def _merged(column: Any) -> bytes | None:
+    frames = [frame for frame in column.to_pylist() if frame is not None]
+    into = np.zeros(len(frames), dtype=np.int64)
+    return merge_frames(frames, into, 1)[0] if frames else None
 
 
 class Kind(NamedTuple):
@@ -267,67 +271,47 @@ class Kind(NamedTuple):
     main: tuple[str, ...]
     """What is asked where nothing is said: the first of them that a sketch has."""
     function: str
+    schema: DataType
 
 
-_ONE = Kind("estimate", ("query",), "functions.estimate")
-_LIST = Kind("items", ("frequent_items", "heavy_hitters"), "functions.frequent")
+_ONE = Kind("estimate", ("query",), "functions.estimate", _ANSWER)
+_LIST = Kind("items", ("frequent_items", "heavy_hitters"), "functions.frequent", _ANSWERS)
 
 
-def _asked(
-    function: str, question: str | None, literals: Mapping[str, Any], kind: Kind
-) -> Callable[..., Any]:
-    know = knowing_all()
+def _asked_in_sql(function: str, kind: Kind) -> Any:
+    def ask(column: Any, *questions_and_arguments: Any) -> pa.Array:
+        if len(questions_and_arguments) > 2:
+            size = 1 + len(questions_and_arguments)
+            raise TypeError(f"it takes a sketch, a question and JSON, got {size} arguments")
+        given = [each.to_pylist() for each in questions_and_arguments]
+        given += [[None] * len(column)] * (2 - len(given))
+        rows_of: dict[tuple[Any, Any], list[int]] = {}
+        for row, asked in enumerate(zip(given[0], given[1], strict=True)):
+            rows_of.setdefault(asked, []).append(row)
+        answers = _Answers(column, kind)
+        for (question, text), rows in rows_of.items():
+            literals = _from_json(text)
+            _check_question(question, literals, kind)
+            answers.ask(rows, question, literals)
+        return answers.arrow()
 
-    def ask(column: Any) -> Any:
-        know()
-        with explained(function):
-            answers = _Answers(column.to_pylist(), kind)
-            answers.ask(range(len(column)), question, literals)
-            return answers
-        return None
-
-    return ask
-
-
-def _asked_in_sql(function: str, kind: Kind) -> Callable[..., Any]:
-    know = knowing_all()
-
-    def ask(column: Any, *questions_and_arguments: Any) -> Any:
-        know()
-        with explained(function):
-            if len(questions_and_arguments) > 2:
-                size = 1 + len(questions_and_arguments)
-                raise TypeError(f"it takes a sketch, a question and JSON, got {size} arguments")
-            given = [each.to_pylist() for each in questions_and_arguments]
-            given += [[None] * len(column)] * (2 - len(given))
-            rows_of: dict[tuple[Any, Any], list[int]] = {}
-            for row, asked in enumerate(zip(given[0], given[1], strict=True)):
-                rows_of.setdefault(asked, []).append(row)
-            answers = _Answers(column.to_pylist(), kind)
-            for (question, text), rows in rows_of.items():
-                literals = _from_json(text)
-                _check_question(question, literals, kind)
-                answers.ask(rows, question, literals)
-            return answers
-        return None
-
-    return ask
+    return _scalar(_reading(function, ask), kind.schema)
 
 
 class _Answers:
     """Answers of the sketches of rows: those of one configuration are asked at once."""
 
-    def __init__(self, frames: Frames, kind: Kind) -> None:
-        self._frames, self._kind = frames, kind
-        self._estimates = np.full((len(_ANSWER), len(frames)), np.nan)
-        self._lists: list[Any] = [None] * len(frames)
-        self._has_one = np.zeros(len(frames), dtype=np.bool_)
+    def __init__(self, column: Any, kind: Kind) -> None:
+        self._frames, self._kind = column.to_pylist(), kind
+        self._estimates = np.full((len(_ANSWER), len(column)), np.nan)
+        self._lists: list[Any] = [None] * len(column)
+        self._has_one = np.zeros(len(column), dtype=np.bool_)
 
     def ask(self, rows: Iterable[int], question: str | None, literals: Mapping[str, Any]) -> None:
         """Answer for some rows; there is no answer for None."""
         filled = [row for row in rows if self._frames[row] is not None]
         names = self._kind.main if question is None else (question,)
-        for prototype, keyed, places in read_frames(self._frames[row] for row in filled):  # type: ignore[misc]
+        for prototype, keyed, places in read_frames(self._frames[row] for row in filled):
             declared = questions_of(type(prototype))
             asked = next((declared[name] for name in names if name in declared), None)
             if asked is None or asked.gives != self._kind.gives:
@@ -344,54 +328,25 @@ class _Answers:
             field[rows] = values
         self._has_one[rows] = ~(np.isnan(given.value) & np.isinf(given.lower))
 
-    def arrow(self, kind: Any) -> pa.Array:
-        """As a column of this type."""
+    def arrow(self) -> pa.Array:
+        """As a column."""
         if self._kind.gives == "items":
-            return pa.array(self._lists, kind)
+            return pa.array(self._lists, to_arrow_type(_ANSWERS))
         fields = [pa.array(field) for field in self._estimates]
         return pa.StructArray.from_arrays(fields, _ANSWER.names, mask=pa.array(~self._has_one))
 
-    def tolist(self) -> list[Any]:
-        """As a list of what rows of Spark are made of."""
-        if self._kind.gives == "items":
-            return self._lists
-        return [
-            dict(zip(_ANSWER.names, answer, strict=True)) if has_one else None
-            for answer, has_one in zip(self._estimates.T.tolist(), self._has_one, strict=True)
-        ]
 
-
-class _Texts:
+def _described(column: Any) -> pa.Array:
     """What the sketches of rows say of themselves."""
-
-    def __init__(self, frames: Frames) -> None:
-        self._texts: list[str | None] = [None] * len(frames)
-        filled = [row for row, frame in enumerate(frames) if frame is not None]
-        for prototype, keyed, places in read_frames(frames[row] for row in filled):  # type: ignore[misc]
-            rows = np.array(filled)[places].tolist()
-            sizes = [f"{len(frames[row] or b'')} bytes" for row in rows]
-            for row, text in zip(rows, descriptions(prototype, keyed, sizes), strict=True):
-                self._texts[row] = text
-
-    def arrow(self, kind: Any) -> pa.Array:
-        """As a column of this type."""
-        return pa.array(self._texts, kind)
-
-    def tolist(self) -> list[Any]:
-        """As a list."""
-        return self._texts
-
-
-def _described(function: str) -> Callable[..., Any]:
-    know = knowing_all()
-
-    def describe(column: Any) -> Any:
-        know()
-        with explained(function):
-            return _Texts(column.to_pylist())
-        return None
-
-    return describe
+    frames = column.to_pylist()
+    texts: list[str | None] = [None] * len(frames)
+    filled = [row for row, frame in enumerate(frames) if frame is not None]
+    for prototype, keyed, places in read_frames(frames[row] for row in filled):
+        rows = np.array(filled)[places].tolist()
+        sizes = [f"{len(frames[row])} bytes" for row in rows]
+        for row, text in zip(rows, descriptions(prototype, keyed, sizes), strict=True):
+            texts[row] = text
+    return pa.array(texts, pa.string())
 
 
 def _listed(answer: list[tuple[Any, Estimate]]) -> list[dict[str, Any]]:
@@ -411,13 +366,9 @@ def _as_text(item: Any) -> str:
 
 
 def _question(
-    function: str,
-    column: ColumnLike,
-    question: str | None,
-    literals: dict[str, Any],
-    schema: DataType,
-    kind: Kind,
+    kind: Kind, column: ColumnLike, question: str | None, literals: dict[str, Any]
 ) -> Column:
+    function = kind.function
     _check_column(column, "column", function)
     with explained(function):
         _check_question(question, literals, kind)
@@ -429,9 +380,15 @@ def _question(
         if isinstance(literal, Decay):
             with explained(function):
                 literal.encoded()
+
+    def ask(column: Any) -> pa.Array:
+        answers = _Answers(column, kind)
+        answers.ask(range(len(column)), question, literals)
+        return answers.arrow()
+
     sketches = F.col(column) if isinstance(column, str) else column
-    ask = _scalar(_asked(function, question, literals, kind), schema)
-    return F.when(sketches.isNotNull(), ask(sketches)).alias(function.rpartition(".")[2])
+    answered = _scalar(_reading(function, ask), kind.schema)(sketches)
+    return F.when(sketches.isNotNull(), answered).alias(function.rpartition(".")[2])
 
 
 def _check_question(question: object, literals: Mapping[str, Any], kind: Kind) -> None:
@@ -523,23 +480,22 @@ def _aggregate(function: Callable[..., bytes | None], kind: DataType) -> Any:
     return _udfs.pandas_udf(over_pandas, kind)
 
 
-def _scalar(function: Callable[..., Any], kind: DataType) -> Any:
+def _scalar(function: Callable[..., pa.Array], kind: DataType) -> Any:
     """A UDF that gets rows as arrays and gives one answer for each."""
     if hasattr(_udfs, "arrow_udf"):
-        arrow_kind = to_arrow_type(kind)
 
         def over_arrow(*columns: pa.Array) -> pa.Array:
-            return function(*columns).arrow(arrow_kind)
+            return function(*columns)
 
         return _udfs.arrow_udf(over_arrow, kind)
     import pandas as pd
 
     def over_pandas(*columns: pd.Series) -> pd.Series:
-        return pd.Series(function(*map(_from_pandas, columns)).tolist(), dtype=object)
+        return pd.Series(function(*map(_from_pandas, columns)).to_pylist(), dtype=object)
 
     def structs_over_pandas(*columns: pd.Series) -> pd.DataFrame:
         nothing = dict.fromkeys(_ANSWER.names)
-        answers = function(*map(_from_pandas, columns)).tolist()
+        answers = function(*map(_from_pandas, columns)).to_pylist()
         return pd.DataFrame([each or nothing for each in answers], columns=_ANSWER.names)
 
     return _udfs.pandas_udf(structs_over_pandas if kind == _ANSWER else over_pandas, kind)

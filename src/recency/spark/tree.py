@@ -174,4 +174,3 @@ def merge_on_driver(rows: Iterable[Any], function: str) -> Sketch | None:
         into = np.zeros(len(ordered), dtype=np.int64)
         frames = merge_frames([row["sketch"] for row in ordered], into, 1) if ordered else []
         return loads(frames[0]) if frames else None
-    return None
