@@ -137,9 +137,9 @@ class Algorithm(ABC):
     """Up to how many buffered rows of a single key are questions answered by :meth:`preview`."""
 
     may_refuse: Callable[[Any, Any, int], bool] | None = None
-    """Whether a body may have no room for the rows that a tally counts and it does not have yet,
-    and so many more: these are absorbed at once then, so that the call they come with is refused.
-    None if there is always room."""
+    """Called with a tally, a body and n: whether the body may have no room for the rows that the
+    tally counts and the body does not have yet, and n more. These are then absorbed at once, so
+    that the call they come with is refused. None if there is always room."""
 
     @abstractmethod
     def empty(self, size: int, merge_levels: int = 0, first_stream: int = 0) -> State:

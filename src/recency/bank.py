@@ -164,7 +164,7 @@ class Bank(Generic[S]):
     def _known(self) -> dict[Hashable, int]:
         """Numbers of the keys that have rows.
 
-        An update that was refused or interrupted may have given out further ones.
+        An update that was refused or interrupted may have left keys without rows.
         """
         numbers, size = self._numbers, len(self._keyed)
         if len(numbers) > size:

@@ -1,6 +1,6 @@
 """Everything that the author of a sketch needs, under names that stay.
 
-Sketches of your own have all that those of this package have: merging, bytes, banks, Spark and
+Your own sketches have all that those of this package have: merging, bytes, banks, Spark and
 SQL. ``docs/extending.md`` builds one; ``recency.testing`` puts it through the laws.
 
 **The sketch** is a subclass of :class:`Sketch`: settings, ``update``, ``update_many`` and questions

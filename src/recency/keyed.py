@@ -186,7 +186,7 @@ class Keyed:
         return int(max(self.algorithm.flush_rows, data.body.entries, data.tally.size))
 
     def _make_room(self, size: int) -> None:
-        """Absorb buffered rows if so many more do not fit, and keep the memory of the buffer.
+        """Absorb buffered rows if ``size`` more do not fit, and keep the memory of the buffer.
 
         It is not in use from then on, and only from then on: rows that are written into it do not
         touch any others if they are interrupted.

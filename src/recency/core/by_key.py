@@ -89,7 +89,7 @@ def sums(keys: Int64Array, values: Int64Array, size: int) -> tuple[Int64Array, B
 def float_sums(keys: Int64Array, values: FloatArray, size: int) -> FloatArray:
     """The sum of the values ≥ 0 of each of ``size`` keys, rounded once.
 
-    The highest bits of the values of a key, so many that these sum exactly, then the next ones
+    The highest bits of the values of a key, few enough to sum exactly, then the next ones
     (Rump, Ogita & Oishi 2008, *Accurate Floating-Point Summation*); it is rare that bits are left.
     """
     if size == 1:

@@ -76,7 +76,7 @@ class UniformSampler:
 
 
 class RangeSampler:
-    """As many integers for each element as it weighs."""
+    """An element of weight w has w integers."""
 
     def levels(self, weights: FloatArray, coins: UInt64Array) -> Int64Array:
         """The last level whose limit is above the smallest hash of the range."""
@@ -91,7 +91,7 @@ class RangeSampler:
     def standing(
         self, weights: FloatArray, coins: UInt64Array, levels: Int64Array
     ) -> tuple[FloatArray, FloatArray]:
-        """As many units as integers were sampled."""
+        """A unit for each integer that was sampled."""
         scales = self.scales(levels)
         amounts = weights.copy()
         rows = np.flatnonzero((levels > 0) & (weights > 0))

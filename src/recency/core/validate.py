@@ -200,7 +200,7 @@ def column(values: object, name: str) -> NDArray[Any]:
 
 
 def common_length(columns: dict[str, NDArray[Any]]) -> int:
-    """The length of all columns; 0-d ones go with any length, alone they make 1."""
+    """The length of all columns; 0-d ones are broadcast to any length, and alone have length 1."""
     lengths = {name: array.size for name, array in columns.items() if array.ndim}
     if len(set(lengths.values())) > 1:
         raise ValueError(

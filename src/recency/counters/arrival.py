@@ -71,7 +71,7 @@ class Arrival:
     def check(
         self, at: Any, columns: dict[str, NDArray[Any]], size: int | None
     ) -> tuple[Int64Array, int]:
-        """Times, as many as there are rows, and how many that is. (By position, they are 0.)"""
+        """A time for each row, and the number of rows. By position, times are 0."""
         if self.by == "count":
             self._refuse_time(at)
             ticks = np.asarray(np.int64(0))

@@ -29,7 +29,7 @@ class ExponentialHistogram(WindowCounter):
     relative_error
         In (0, 1).
     by
-        ``"time"``, or ``"count"``: windows are the last so many updates.
+        ``"time"``, or ``"count"``: a window of n is the last n updates.
     late
         ``"raise"`` an ``OutOfOrderError`` for an event before ``latest``, or ``"clamp"`` it to
         ``latest`` and count it in ``late_count``.

@@ -6,14 +6,7 @@ import numpy as np
 
 from recency.algorithm import NEVER, Admitted, Columns, State
 from recency.core import by_key
-from recency.core.arrays import (
-    INT64_MAX,
-    FloatArray,
-    Int64Array,
-    broadcast,
-    cutoffs,
-    offsets,
-)
+from recency.core.arrays import INT64_MAX, FloatArray, Int64Array, broadcast, cutoffs, offsets
 from recency.core.codec import RecordReader, RecordWriter, corrupt, zigzag
 from recency.core.rank_log import WAVE
 from recency.core.segments import ages_of, running_sums, segment_sums, times_of

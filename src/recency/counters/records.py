@@ -31,7 +31,7 @@ _SEEN, _TIGHTNESS, _LATE, _MERGED, _GAPS, _VALUES = (1 << bit for bit in range(6
 
 @dataclass(frozen=True, eq=False)
 class CounterStates:
-    """One row per sketch of one configuration, which has one log, or as many as another.
+    """One row per sketch of one configuration; all sketches have the same number of logs.
 
     ``log`` has the keys of the sketches that have seen anything, one after the other.
     """
@@ -58,7 +58,7 @@ class CounterStates:
 def write_states(
     states: CounterStates, usual_tightness: int, writer: RecordWriter, logs: int = 1
 ) -> None:
-    """Append the columns of all states, of so many logs each, to ``writer``."""
+    """Append the columns of all states, of ``logs`` logs each, to ``writer``."""
     log, size = states.log, states.seen.size
     counts = log.counts
     records = np.repeat(np.flatnonzero(states.seen), logs)  # of each log

@@ -155,20 +155,20 @@ def _functions(spark: Any, plans: list[Any]) -> Iterator[str]:
     application = spark.sparkContext.applicationId
     patterns = spark._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
     kinds = patterns.PYTHON_UDF(), patterns.GENERATE()  # table functions are generators
-    waiting = [(plan, True) for plan in plans]
-    while waiting:
-        node, is_plan = waiting.pop()
+    nodes = [(plan, True) for plan in plans]
+    while nodes:
+        node, is_plan = nodes.pop()
         kind = node.getClass().getSimpleName()
         if not is_plan and kind in ("PythonUDF", "PythonUDAF", "PythonUDTF"):
             yield str(node.func().command().hashCode())
             if node.func().broadcastVars().size():  # of which the command has the ids alone
                 yield application
         if kind == "Generate":
-            waiting.append((node.generator(), False))
+            nodes.append((node.generator(), False))
         if any(map(node.containsPattern, kinds)):
-            waiting += [(child, is_plan) for child in _listed(node.children())]
+            nodes += [(child, is_plan) for child in _listed(node.children())]
             if is_plan:
-                waiting += [(expression, False) for expression in _listed(node.expressions())]
+                nodes += [(expression, False) for expression in _listed(node.expressions())]
 
 
 def _listed(sequence: Any) -> list[Any]:
@@ -205,9 +205,9 @@ def _normalise(relation: Any) -> tuple[set[str], list[int]]:
     """
     numbers: dict[int | str, int] = {}
     kinds, held = set(), []
-    waiting = [relation]
-    while waiting:
-        message = waiting.pop()
+    messages = [relation]
+    while messages:
+        message = messages.pop()
         kind = message.DESCRIPTOR.name
         if kind == "Relation":
             which = message.WhichOneof("rel_type") or ""
@@ -228,5 +228,5 @@ def _normalise(relation: Any) -> tuple[set[str], list[int]]:
             if field.name == "plan_id" and kind != "RelationCommon":  # of a column's frame
                 message.plan_id = numbers.setdefault(value, len(numbers))
             if field.message_type is not None and not field.message_type.GetOptions().map_entry:
-                waiting += [value] if hasattr(value, "DESCRIPTOR") else value
+                messages += [value] if hasattr(value, "DESCRIPTOR") else value
     return kinds, held

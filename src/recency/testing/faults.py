@@ -26,7 +26,7 @@ def interruptions(
     """Objects that ``call`` was interrupted on, and where: at each line of ``files`` it passes.
 
     ``files`` are beginnings of names. Of a line that is passed many times, the first and the last
-    time are interrupted; with ``most``, about so many lines, spread over all.
+    time are interrupted; with ``most``, about that many lines, spread over all.
     """
     passed: dict[Line, int] = {}
 
