@@ -9,13 +9,7 @@ update makes new ones. Rows are buffered in between, by :class:`recency.keyed.Ke
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import (
-    Any,
-    ClassVar,
-    Literal,
-    NamedTuple,
-    Self,
-)
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray

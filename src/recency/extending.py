@@ -39,14 +39,7 @@ from recency.core.arrays import (
     ranges,
     ticks_between,
 )
-from recency.core.codec import (
-    RecordReader,
-    RecordWriter,
-    corrupt,
-    float_bits,
-    unzigzag,
-    zigzag,
-)
+from recency.core.codec import RecordReader, RecordWriter, corrupt, float_bits, unzigzag, zigzag
 from recency.core.hashing import hash_items
 from recency.errors import (
     CorruptSketchError,

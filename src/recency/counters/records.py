@@ -14,14 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.core.arrays import (
-    BoolArray,
-    Int64Array,
-    UInt64Array,
-    cutoffs,
-    offsets,
-    run_starts,
-)
+from recency.core.arrays import BoolArray, Int64Array, UInt64Array, cutoffs, offsets, run_starts
 from recency.core.codec import RecordReader, RecordWriter, corrupt, float_bits, zigzag
 from recency.core.rank_log import MAX_TIGHTNESS, RankLog, Rule
 from recency.core.segments import ages_of, running_sums, segment_sums, times_of

@@ -22,12 +22,7 @@ from pyspark.sql.types import (
 
 from recency.core import validate
 from recency.sketch import Sketch
-from recency.spark.build import (
-    ORDER_BITS,
-    Limits,
-    explained,
-    group_leaves,
-)
+from recency.spark.build import ORDER_BITS, Limits, explained, group_leaves
 from recency.spark.checks import (
     ColumnLike,
     Source,
@@ -51,6 +46,7 @@ _LEAF = [
 ]
 
 
+@explained("sketch_df")
 def sketch_df(
     df: DataFrame,
     prototype: Sketch,
@@ -113,10 +109,9 @@ def sketch_df(
         per_page = sketch_df(clicks, RandomizedWave("7 days", unit="s"), at="time", item="user",
                              by="page")
     """
-    function = "sketch_df"
     columns = {"at": at, "item": item, "value": value, "weight": weight, "id": id}
-    wanted = {"sketch": Wanted(check_prototype(prototype, function), columns, function)}
-    made = _sketches(df, wanted, by, depth, shuffle, stream, function)
+    wanted = {"sketch": Wanted(check_prototype(prototype), columns, "sketch_df")}
+    made = _sketches(df, wanted, by, depth, shuffle, stream, "sketch_df")
     return made["sketch"] if by is None else made
 
 
@@ -141,6 +136,7 @@ def on(
     return On(prototype, {"at": at, "item": item, "value": value, "weight": weight, "id": id})
 
 
+@explained("sketch_many")
 def sketch_many(
     df: DataFrame,
     sketches: Mapping[str, On],
@@ -173,26 +169,27 @@ def sketch_many(
             by="page",
         )
     """
-    function = "sketch_many"
     wanted = {}
-    for name, each in _checked_names(sketches, function).items():
-        label = f"{function}: {name}"
-        wanted[name] = Wanted(check_prototype(each.prototype, label), each.columns, label)
-    return _sketches(df, wanted, by, depth, shuffle, stream, function)
+    for name, each in _checked_names(sketches).items():
+        label = f"sketch_many: {name}"
+        with explained(label):
+            wanted[name] = Wanted(check_prototype(each.prototype), each.columns, label)
+    return _sketches(df, wanted, by, depth, shuffle, stream, "sketch_many")
 
 
-def _checked_names(sketches: object, function: str) -> Mapping[str, On]:
+def _checked_names(sketches: object) -> Mapping[str, On]:
     if not isinstance(sketches, Mapping) or not sketches:
-        raise TypeError(f"{function}: sketches must be a dict of names and on(…), got {sketches!r}")
+        raise TypeError(f"sketches must be a dict of names and on(…), got {sketches!r}")
     for name, each in sketches.items():
         if not isinstance(name, str) or not name:
-            raise TypeError(f"{function}: names of sketches must be strings, got {name!r}")
+            raise TypeError(f"names of sketches must be strings, got {name!r}")
         if not isinstance(each, On):
             kind = type(each).__name__
-            raise TypeError(f"{function}: {name} must be on(prototype, at=…, …), got {kind}")
+            raise TypeError(f"{name} must be on(prototype, at=…, …), got {kind}")
     return sketches
 
 
+@explained("merge_df")
 def merge_df(
     df: DataFrame,
     by: ColumnLike | Sequence[ColumnLike] | None = None,
@@ -215,13 +212,13 @@ def merge_df(
         merge_df(days, by="page")
     """
     function = "merge_df"
-    source = sketch_source(check_frame(df, function), column, by, function)
+    source = sketch_source(check_frame(df), column, by)
     if by is None:
         rows = source.rows.select("order", "done", "sketch")
         leaves = rows.mapInArrow(merge_partition(function, _LIMITS), StructType(_LEAF))
-        sketch = merge_on_driver(leaves.collect(), function)
+        sketch = merge_on_driver(leaves.collect())
         if sketch is None:
-            raise ValueError("merge_df: there are no sketches to merge")
+            raise ValueError("there are no sketches to merge")
         return sketch
     leaves = source.rows.repartition(*source.groups)
     return _last_level(leaves, source, ["sketch"], function)
@@ -237,11 +234,9 @@ def _sketches(
     function: str,
 ) -> Any:
     """Without ``by`` a dict of sketches, else a DataFrame with a column for each of them."""
-    with explained(function):
-        validate.one_of(shuffle, "shuffle", ("auto", "rows", "partials"))
-        validate.integer(depth, "depth", 1, 6)
-        number = given_number(stream)
-    source = event_source(check_frame(df, function), wanted, by, number, function)
+    validate.one_of(shuffle, "shuffle", ("auto", "rows", "partials"))
+    validate.integer(depth, "depth", 1, 6)
+    source = event_source(check_frame(df), wanted, by, given_number(stream))
     keys, names = source.groups, list(wanted)
     by_rows = by is not None and shuffle != "partials"
     if by_rows and shuffle == "auto":
@@ -254,17 +249,17 @@ def _sketches(
     rows = _in_order(source) if is_sorted else source.rows
     leaves = _up_the_tree(rows.mapInArrow(build, schema), keys, source, depth, function)
     if by is None:
-        return dict(zip(names, _collected(leaves, source, function), strict=True))
+        return dict(zip(names, _collected(leaves, source), strict=True))
     leaves = leaves if by_rows else leaves.repartition(*keys)
     return _last_level(leaves, source, names, function)
 
 
-def _collected(leaves: DataFrame, source: Source, function: str) -> list[Sketch]:
+def _collected(leaves: DataFrame, source: Source) -> list[Sketch]:
     """The sketch of each job, on the driver, of leaves (which, order, done, sketch)."""
     rows = leaves.collect()
     sketches = []
     for which, job in enumerate(source.jobs):
-        sketch = merge_on_driver([row for row in rows if row["which"] == which], function)
+        sketch = merge_on_driver([row for row in rows if row["which"] == which])
         if sketch is not None:
             sketch._finalize(job.prototype)
         sketches.append(job.prototype.copy() if sketch is None else sketch)

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ContextDecorator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -225,7 +226,7 @@ def partition_id() -> int:
 _OURS = (ValueError, TypeError, CorruptSketchError, IncompatibleSketchError, OutOfOrderError)
 
 
-class explained:
+class explained(ContextDecorator):
     """Errors say which function they come from: on an executor nothing else would."""
 
     def __init__(self, function: str) -> None:
@@ -235,8 +236,10 @@ class explained:
         """Nothing to do."""
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """Add the name to errors in what was put in."""
-        if error is not None and type(error) in _OURS:
-            raise type(error)(f"{self._function}: {error}") from error
-        if isinstance(error, Exception):
+        """Errors in what was put in begin with the name; all others have it in a note."""
+        if not isinstance(error, Exception):
+            return
+        if type(error) not in _OURS:
             error.add_note(f"in {self._function}")
+        elif not str(error).startswith(self._function):
+            error.args = (f"{self._function}: {error}",)

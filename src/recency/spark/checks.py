@@ -27,9 +27,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from recency.errors import IncompatibleSketchError
 from recency.sketch import Sketch
-from recency.spark.build import Job
+from recency.spark.build import Job, explained
 from recency.spark.job_number import draws_coins, number_of_frame
 
 ColumnLike = str | Column
@@ -78,32 +77,27 @@ def parameters(prototype: Sketch) -> Mapping[str, Parameter]:
     return signature(prototype.update_many).parameters
 
 
-def check_prototype(prototype: object, function: str) -> Sketch:
+def check_prototype(prototype: object) -> Sketch:
     """An empty sketch that can be merged."""
     if not isinstance(prototype, Sketch):
         kind = type(prototype).__name__
         if isinstance(prototype, type):
             kind = f"the class {prototype.__name__}: make one, {prototype.__name__}(…)"
-        raise TypeError(f"{function}: prototype must be a sketch, got {kind}")
+        raise TypeError(f"prototype must be a sketch, got {kind}")
     if not prototype.is_empty:
-        raise ValueError(
-            f"{function}: prototype must be empty, got {prototype!r}; use prototype.empty_like()"
-        )
-    try:
-        prototype._check_mergeable(prototype)
-        prototype.to_bytes()  # as it travels
-    except (IncompatibleSketchError, ValueError) as error:
-        raise type(error)(f"{function}: {error}") from None
+        raise ValueError(f"prototype must be empty, got {prototype!r}; use prototype.empty_like()")
+    prototype._check_mergeable(prototype)
+    prototype.to_bytes()  # as it travels
     return prototype
 
 
-def check_frame(df: object, function: str) -> DataFrame:
+def check_frame(df: object) -> DataFrame:
     """A DataFrame that is not a stream."""
     if not isinstance(df, DataFrame):
         kind = f"{type(df).__module__}.{type(df).__name__}".removeprefix("builtins.")
-        raise TypeError(f"{function}: df must be a Spark DataFrame, got {kind}")
+        raise TypeError(f"df must be a Spark DataFrame, got {kind}")
     if df.isStreaming:
-        raise ValueError(f"{function}: df must not be a stream; use foreachBatch")
+        raise ValueError("df must not be a stream; use foreachBatch")
     return df
 
 
@@ -112,7 +106,7 @@ class Wanted(NamedTuple):
 
     prototype: Sketch
     columns: Mapping[str, ColumnLike | None]  # by role
-    label: str  # for messages
+    label: str  # how messages about it begin
 
 
 def event_source(
@@ -120,7 +114,6 @@ def event_source(
     wanted: Mapping[str, Wanted],
     by: ColumnLike | Sequence[ColumnLike] | None,
     number: int | None,
-    function: str,
 ) -> Source:
     """The rows of ``df`` to build sketches from: each column once.
 
@@ -129,10 +122,11 @@ def event_source(
     """
     places: dict[str | int, int] = {}
     columns: list[Column] = []
-    groups = _groups(df, by, function, tuple(wanted))
+    groups = _groups(df, by, tuple(wanted))
     jobs = []
     for prototype, given, label in wanted.values():
-        chosen = _chosen(df, prototype, given, label)
+        with explained(label):
+            chosen = _chosen(df, prototype, given)
         used = []
         for role, each in chosen.items():
             column = given[role]
@@ -173,15 +167,14 @@ def _chosen(
     df: DataFrame,
     prototype: Sketch,
     columns: Mapping[str, ColumnLike | None],
-    function: str,
 ) -> dict[str, Chosen]:
     """The columns that a sketch is to be built from, by role, if they fit."""
     given = {role: column for role, column in columns.items() if column is not None}
-    check_roles(prototype, given, function)
-    chosen = {role: _resolve(df, column, role, function) for role, column in given.items()}
+    check_roles(prototype, given)
+    chosen = {role: _resolve(df, column, role) for role, column in given.items()}
     for role, each in chosen.items():
-        check_type(role, each.kind, each.label, prototype, function)
-    _try_out(prototype, chosen, function)
+        check_type(role, each.kind, each.label, prototype)
+    _try_out(prototype, chosen)
     return chosen
 
 
@@ -189,13 +182,12 @@ def sketch_source(
     df: DataFrame,
     column: ColumnLike,
     by: ColumnLike | Sequence[ColumnLike] | None,
-    function: str,
 ) -> Source:
     """The groups and the sketches of ``df`` that are not NULL, with their ``order``."""
-    sketches = _resolve(df, column, "column", function)
+    sketches = _resolve(df, column, "column")
     if not isinstance(sketches.kind, BinaryType):
-        _refuse_type("column", sketches.kind, sketches.label, function)
-    groups = _groups(df, by, function)
+        _refuse_type("column", sketches.kind, sketches.label)
+    groups = _groups(df, by)
     rows = df.select(
         *_keys(groups),
         F.lit(0).cast("int").alias("which"),
@@ -207,20 +199,20 @@ def sketch_source(
     return Source(rows, (), tuple(group.name for group in groups))
 
 
-def check_roles(prototype: Sketch, given: Mapping[str, Any], function: str) -> None:
+def check_roles(prototype: Sketch, given: Mapping[str, Any]) -> None:
     """That a sketch takes columns for these parameters, and needs no others."""
     name = type(prototype).__name__
     known = parameters(prototype)
     for role in given:
         if role not in known:
-            raise TypeError(f"{function}: {name} takes no {role}, it takes {', '.join(known)}")
+            raise TypeError(f"{name} takes no {role}, it takes {', '.join(known)}")
     for role, parameter in known.items():
         needed = parameter.default is Parameter.empty or role == "at"
         if needed and role not in given and parameter.kind != Parameter.VAR_KEYWORD:
-            raise TypeError(f"{function}: {name} needs {role}=, the column to take it from")
+            raise TypeError(f"{name} needs {role}=, the column to take it from")
 
 
-def _resolve(df: DataFrame, column: object, role: str, function: str) -> Chosen:
+def _resolve(df: DataFrame, column: object, role: str) -> Chosen:
     if isinstance(column, str):
         quoted = "`" + column.replace("`", "``") + "`" if column in df.columns else column
         expression = F.col(quoted)
@@ -228,7 +220,7 @@ def _resolve(df: DataFrame, column: object, role: str, function: str) -> Chosen:
         expression = column
     else:
         kind = type(column).__name__
-        raise TypeError(f"{function}: {role} must be a column or its name, got {kind}")
+        raise TypeError(f"{role} must be a column or its name, got {kind}")
     label = repr(column) if isinstance(column, str) else str(column)
     try:
         fields = df.select(expression).schema.fields
@@ -237,13 +229,13 @@ def _resolve(df: DataFrame, column: object, role: str, function: str) -> Chosen:
         fields, reason = [], str(error).splitlines()[0]
     if len(fields) != 1:
         raise ValueError(
-            f"{function}: {role}={label} does not name a column of the DataFrame, "
+            f"{role}={label} does not name a column of the DataFrame, "
             f"which has {', '.join(df.columns)} ({reason})"
         ) from None
     return Chosen(expression, fields[0].name, fields[0].dataType, label)
 
 
-def check_type(role: str, kind: DataType, label: str, prototype: Sketch, function: str) -> None:
+def check_type(role: str, kind: DataType, label: str, prototype: Sketch) -> None:
     """That a column of this type can be what a sketch is built from."""
     accepted: tuple[type[DataType], ...] = _INTEGERS
     if role == "at":
@@ -255,17 +247,17 @@ def check_type(role: str, kind: DataType, label: str, prototype: Sketch, functio
         if isinstance(kind, DecimalType) and kind.scale == 0:
             return
     if not isinstance(kind, accepted) or _is_collated(kind):
-        _refuse_type(role, kind, label, function)
+        _refuse_type(role, kind, label)
     if isinstance(kind, _CALENDAR) and getattr(prototype.config, "unit", None) is None:
         raise TypeError(
-            f"{function}: {role}={label} is of type {kind.simpleString()}, and the prototype has "
+            f"{role}={label} is of type {kind.simpleString()}, and the prototype has "
             "no unit: give it one, such as unit='s', or a column of integers"
         )
 
 
-def _refuse_type(role: str, kind: DataType, label: str, function: str) -> None:
+def _refuse_type(role: str, kind: DataType, label: str) -> None:
     raise TypeError(
-        f"{function}: {role}={label} is of type {kind.simpleString()}, "
+        f"{role}={label} is of type {kind.simpleString()}, "
         f"it must be {_ACCEPTED.get(role, _ACCEPTED['value'])}"
     )
 
@@ -275,7 +267,7 @@ def _is_collated(kind: DataType) -> bool:
     return isinstance(kind, StringType) and kind != StringType()
 
 
-def _try_out(prototype: Sketch, columns: Mapping[str, Chosen], function: str) -> None:
+def _try_out(prototype: Sketch, columns: Mapping[str, Chosen]) -> None:
     """Let the sketch itself say whether it takes values of these types."""
     row = {role: _example(each.kind) for role, each in columns.items()}
     try:
@@ -286,7 +278,7 @@ def _try_out(prototype: Sketch, columns: Mapping[str, Chosen], function: str) ->
         if role in columns:
             kind = columns[role].kind.simpleString()
             which = f"{role}={columns[role].label} is of type {kind}: "
-        raise TypeError(f"{function}: {which}{name}: {error}") from None
+        raise TypeError(f"{which}{name}: {error}") from None
     except ValueError:
         return  # the value that was made up does not suit, its type does
 
@@ -302,22 +294,21 @@ def _example(kind: DataType) -> Any:
 def _groups(
     df: DataFrame,
     by: ColumnLike | Sequence[ColumnLike] | None,
-    function: str,
     results: Sequence[str] = ("sketch",),
 ) -> list[Chosen]:
     if by is None:
         return []
     columns = [by] if isinstance(by, str | Column) else by
     if not isinstance(columns, Sequence) or not columns:
-        raise TypeError(f"{function}: by must be a column, or a list of columns, got {by!r}")
-    groups = [_resolve(df, column, "by", function) for column in columns]
+        raise TypeError(f"by must be a column, or a list of columns, got {by!r}")
+    groups = [_resolve(df, column, "by") for column in columns]
     for each in groups:
         if not isinstance(each.kind, _GROUPS) or _is_collated(each.kind):
-            _refuse_type("by", each.kind, each.label, function)
+            _refuse_type("by", each.kind, each.label)
     names = [each.name for each in groups]
     if len({name.lower() for name in (*names, *results)}) < len(names) + len(results):
         raise ValueError(
-            f"{function}: the columns of by must have different names, and none be called "
+            f"the columns of by must have different names, and none be called "
             f"{' or '.join(results)}, got {', '.join(names)}; use Column.alias"
         )
     return groups

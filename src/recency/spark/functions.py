@@ -45,13 +45,7 @@ from recency.questions import Gives, Question, questions_of
 from recency.serialization import known_classes, merge_frames, read_frames
 from recency.sketch import Sketch, descriptions
 from recency.spark.build import ORDER_BITS, Job, explained, partition_id
-from recency.spark.checks import (
-    ColumnLike,
-    check_prototype,
-    check_roles,
-    check_type,
-    parameters,
-)
+from recency.spark.checks import ColumnLike, check_prototype, check_roles, check_type, parameters
 from recency.spark.job_number import draws_coins, first_stream, given_number, number_of
 from recency.spark.tree import knowing_all
 from recency.timeunit import to_duration
@@ -69,6 +63,7 @@ T = TypeVar("T")
 # --- aggregates ---------------------------------------------------------------------------------
 
 
+@explained("functions.sketch_agg")
 def sketch_agg(
     prototype: Sketch,
     *,
@@ -87,27 +82,27 @@ def sketch_agg(
     is used with, or in separate programs, do not: before they are merged, give each a ``stream``.
     """
     function = "functions.sketch_agg"
-    check_prototype(prototype, function)
-    with explained(function):
-        number = given_number(stream)
+    check_prototype(prototype)
+    number = given_number(stream)
     if number is None:
         number = number_of(prototype, function, str(next(_calls)))
     columns = {"at": at, "item": item, "value": value, "weight": weight, "id": id}
     given = {role: column for role, column in columns.items() if column is not None}
-    check_roles(prototype, given, function)
+    check_roles(prototype, given)
     for role, column in given.items():
-        _check_column(column, role, function)
+        _check_column(column, role)
     build = _built(prototype, tuple(given), number, function)
     arguments: list[Any] = list(given.values())
     if not hasattr(_udfs, "arrow_udf") and "at" in given:
-        build, arguments = _with_exact_times(build, function), [*_as_integers(at), *arguments[1:]]
+        build, arguments = _with_exact_times(build), [*_as_integers(at), *arguments[1:]]
     built: Column = _aggregate(build, BinaryType())(*arguments)
     return built.alias("sketch")
 
 
+@explained("functions.merge_agg")
 def merge_agg(column: ColumnLike) -> Column:
     """One sketch of the stored ones of each group; NULLs are left out."""
-    _check_column(column, "column", "functions.merge_agg")
+    _check_column(column, "column")
     merged: Column = _aggregate(_reading("functions.merge_agg", _merged), BinaryType())(column)
     return merged.alias("sketch")
 
@@ -115,6 +110,7 @@ def merge_agg(column: ColumnLike) -> Column:
 # --- questions ----------------------------------------------------------------------------------
 
 
+@explained("functions.estimate")
 def estimate(column: ColumnLike, question: str | None = None, **literals: Any) -> Column:
     """The answer of each stored sketch: struct<estimate, lower, upper, confidence>.
 
@@ -125,6 +121,7 @@ def estimate(column: ColumnLike, question: str | None = None, **literals: Any) -
     return _question(_ONE, column, question, literals)
 
 
+@explained("functions.frequent")
 def frequent(column: ColumnLike, question: str | None = None, **literals: Any) -> Column:
     """Items and their answers: array<struct<item, estimate, lower, upper, confidence>>.
 
@@ -134,9 +131,10 @@ def frequent(column: ColumnLike, question: str | None = None, **literals: Any) -
     return _question(_LIST, column, question, literals)
 
 
+@explained("functions.describe")
 def describe(column: ColumnLike) -> Column:
     """What each stored sketch says of itself: its class, guarantee, what was seen, bytes."""
-    _check_column(column, "column", "functions.describe")
+    _check_column(column, "column")
     text: Column = _scalar(_reading("functions.describe", _described), StringType())(column)
     return text.alias("description")
 
@@ -144,6 +142,7 @@ def describe(column: ColumnLike) -> Column:
 # --- SQL ----------------------------------------------------------------------------------------
 
 
+@explained("register")
 def register(spark: SparkSession, prototypes: Mapping[str, Sketch] | None = None) -> None:
     """Make all this known to SQL, on this session.
 
@@ -157,18 +156,18 @@ def register(spark: SparkSession, prototypes: Mapping[str, Sketch] | None = None
     Where events draw coins, aggregates of different names draw different ones, and so do groups
     whose rows differ; see :func:`sketch_agg`.
     """
-    function = "register"
     if not (hasattr(spark, "udf") and hasattr(spark, "sql")):  # classic and Connect are not kin
-        raise TypeError(f"{function}: spark must be a SparkSession, got {type(spark).__name__}")
+        raise TypeError(f"spark must be a SparkSession, got {type(spark).__name__}")
     if not isinstance(prototypes, Mapping | None):
         kind = type(prototypes).__name__
-        raise TypeError(f"{function}: prototypes must be a dict of names and sketches, got {kind}")
+        raise TypeError(f"prototypes must be a dict of names and sketches, got {kind}")
     for name, prototype in (prototypes or {}).items():
         if not isinstance(name, str) or not re.fullmatch(r"(?!(?i:recency_))[A-Za-z_]\w*", name):
             raise ValueError(
-                f"{function}: a name must be one in SQL, and not start with recency_, got {name!r}"
+                f"a name must be one in SQL, and not start with recency_, got {name!r}"
             )
-        check_prototype(prototype, f"{function}: {name}")
+        with explained(name):
+            check_prototype(prototype)
         order = _order_of_arguments(prototype)
         number = number_of(prototype, "register", name)
         built = _built_by_position(prototype, order, number, f"{name}_agg")
@@ -193,10 +192,10 @@ def _built(
     job = Job(prototype, roles, tuple(range(len(roles))), number if by_number else None)
 
     def build(*columns: Any) -> bytes:
-        if hasattr(_udfs, "arrow_udf"):  # pandas does not say
-            for role, column in zip(roles, columns, strict=True):
-                check_type(role, from_arrow_type(column.type), role, prototype, function)
         with explained(function):
+            if hasattr(_udfs, "arrow_udf"):  # pandas does not say
+                for role, column in zip(roles, columns, strict=True):
+                    check_type(role, from_arrow_type(column.type), role, prototype)
             order = _next_order()
             events, _ = job.events(columns)
             first = first_stream(number, _contents(events)) if by_number else 0
@@ -240,7 +239,7 @@ def _built_by_position(
         with explained(function):
             if len(columns) > len(order):
                 raise TypeError(f"it takes {', '.join(order)}, got {len(columns)} arguments")
-        check_roles(prototype, dict.fromkeys(order[: len(columns)]), function)
+            check_roles(prototype, dict.fromkeys(order[: len(columns)]))
         return _built(prototype, tuple(order[: len(columns)]), number, function)(*columns)
 
     return build
@@ -368,18 +367,13 @@ def _as_text(item: Any) -> str:
 def _question(
     kind: Kind, column: ColumnLike, question: str | None, literals: dict[str, Any]
 ) -> Column:
-    function = kind.function
-    _check_column(column, "column", function)
-    with explained(function):
-        _check_question(question, literals, kind)
+    _check_column(column, "column")
+    _check_question(question, literals, kind)
     for key, literal in literals.items():
         if not isinstance(literal, _LITERALS) and literal is not None:
-            raise TypeError(
-                f"{function}: {key} must be a plain value, got {type(literal).__name__}"
-            )
+            raise TypeError(f"{key} must be a plain value, got {type(literal).__name__}")
         if isinstance(literal, Decay):
-            with explained(function):
-                literal.encoded()
+            literal.encoded()
 
     def ask(column: Any) -> pa.Array:
         answers = _Answers(column, kind)
@@ -387,8 +381,8 @@ def _question(
         return answers.arrow()
 
     sketches = F.col(column) if isinstance(column, str) else column
-    answered = _scalar(_reading(function, ask), kind.schema)(sketches)
-    return F.when(sketches.isNotNull(), answered).alias(function.rpartition(".")[2])
+    answered = _scalar(_reading(kind.function, ask), kind.schema)(sketches)
+    return F.when(sketches.isNotNull(), answered).alias(kind.function.rpartition(".")[2])
 
 
 def _check_question(question: object, literals: Mapping[str, Any], kind: Kind) -> None:
@@ -428,10 +422,10 @@ def _needs_function(question: Question) -> bool:
     return where is not None and where.default is Parameter.empty
 
 
-def _check_column(column: object, role: str, function: str) -> None:
+def _check_column(column: object, role: str) -> None:
     if not isinstance(column, str | Column):
         kind = type(column).__name__
-        raise TypeError(f"{function}: {role} must be a column or its name, got {kind}")
+        raise TypeError(f"{role} must be a column or its name, got {kind}")
 
 
 def _order_of_arguments(prototype: Sketch) -> list[str]:
@@ -509,17 +503,15 @@ def _as_integers(at: Any) -> list[Column]:
     return [F.coalesce(micros, zero), F.coalesce(whole, zero), column.isNull(), F.typeof(column)]
 
 
-def _with_exact_times(
-    build: Callable[..., bytes | None], function: str
-) -> Callable[..., bytes | None]:
+def _with_exact_times(build: Callable[..., bytes | None]) -> Callable[..., bytes | None]:
     """The inverse, on a worker."""
 
     def rebuilt(micros: Any, whole: Any, missing: Any, kinds: Any, *others: Any) -> bytes | None:
         kind = kinds[0].as_py() if len(kinds) else "bigint"
         if kind not in ("timestamp", "tinyint", "smallint", "int", "bigint"):
             raise TypeError(
-                f"{function}: at is of type {kind}, on this Spark it must be a timestamp or an "
-                "integer; use sketch_df, or Spark 4.1"
+                f"functions.sketch_agg: at is of type {kind}, on this Spark it must be a timestamp "
+                "or an integer; use sketch_df, or Spark 4.1"
             )
         is_instant = kind == "timestamp"
         times = (micros if is_instant else whole).to_numpy(zero_copy_only=False)

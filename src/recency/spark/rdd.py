@@ -17,6 +17,7 @@ _ROWS = 10_000
 Leaves = list[tuple[int, bytes]]
 
 
+@explained("sketch_rdd")
 def sketch_rdd(
     rdd: Any,
     prototype: S,
@@ -55,14 +56,13 @@ def sketch_rdd(
             lambda rows: {"item": [row[0] for row in rows], "at": [row[1] for row in rows]},
         )
     """
-    check_prototype(prototype, "sketch_rdd")
-    with explained("sketch_rdd"):
-        validate.integer(depth, "depth", 1, 6)
-        number = given_number(stream)
+    check_prototype(prototype)
+    validate.integer(depth, "depth", 1, 6)
+    number = given_number(stream)
     if not callable(to_columns):
-        raise TypeError(f"sketch_rdd: to_columns must be a function, got {to_columns!r}")
+        raise TypeError(f"to_columns must be a function, got {to_columns!r}")
     if not hasattr(rdd, "treeReduce"):
-        raise TypeError(f"sketch_rdd: rdd must be an RDD, got {type(rdd).__name__}")
+        raise TypeError(f"rdd must be an RDD, got {type(rdd).__name__}")
     merges_exactly = prototype.merge_law == "exact"
     if not draws_coins(prototype):
         number = None

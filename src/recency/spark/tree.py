@@ -167,10 +167,8 @@ def merge_partition(function: str, limits: Limits) -> Mapper:
     return _knowing([], merge)
 
 
-def merge_on_driver(rows: Iterable[Any], function: str) -> Sketch | None:
+def merge_on_driver(rows: Iterable[Any]) -> Sketch | None:
     """The sketch of all rows (order, done, sketch), None if there are none."""
-    with explained(function):
-        ordered = sorted(rows, key=lambda row: row["order"])
-        into = np.zeros(len(ordered), dtype=np.int64)
-        frames = merge_frames([row["sketch"] for row in ordered], into, 1) if ordered else []
-        return loads(frames[0]) if frames else None
+    ordered = sorted(rows, key=lambda row: row["order"])
+    into = np.zeros(len(ordered), dtype=np.int64)
+    return loads(merge_frames([row["sketch"] for row in ordered], into, 1)[0]) if ordered else None
