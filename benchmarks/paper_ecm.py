@@ -101,7 +101,7 @@ QUESTIONS = {"point": ("point", point_errors), "self-join": ("inner_product", jo
 
 def made(trace, error, counter, question, events=None):
     optimize_for, _ = QUESTIONS[question]
-    sketch = EcmSketch(WINDOW, error, CONFIDENCE, counter, optimize_for)
+    sketch = EcmSketch(WINDOW, error, CONFIDENCE, counter=counter, optimize_for=optimize_for)
     items, times = events or (trace.items, trace.times)
     if items.size:
         sketch.update_many(items, at=times)
@@ -111,7 +111,7 @@ def made(trace, error, counter, question, events=None):
 
 def leaves_of(trace, error, counter, question):
     optimize_for, _ = QUESTIONS[question]
-    prototype = EcmSketch(WINDOW, error, CONFIDENCE, counter, optimize_for)
+    prototype = EcmSketch(WINDOW, error, CONFIDENCE, counter=counter, optimize_for=optimize_for)
     leaves = []
     for server in np.unique(trace.servers):
         leaf = prototype.empty_like(stream=int(server))

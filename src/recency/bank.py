@@ -9,6 +9,7 @@ import numpy as np
 from recency.core import validate
 from recency.core.arrays import Int64Array
 from recency.core.rank_log import MOST_LEVELS
+from recency.estimate import Estimate
 from recency.keyed import Keyed, is_scalar, joined
 from recency.keys import canonical, distinct
 from recency.questions import questions_of
@@ -100,7 +101,7 @@ class Bank(Generic[S]):
         self._keyed.become(together.merged(into, len(self._numbers)))
         return self
 
-    def query(self, *values: Any, **arguments: Any) -> Any:
+    def query(self, *values: Any, **arguments: Any) -> Estimate:
         """The main question of all sketches, or with ``keys=[…]`` of some, as one ``Estimate``.
 
         Its fields are arrays in the order of the keys. ``values`` and ``arguments`` are those of
@@ -121,7 +122,8 @@ class Bank(Generic[S]):
         >>> requests.query(15, keys=["api"]).value.tolist()
         [1.0]
         """
-        return self._asked("query", values, arguments)
+        answer: Estimate = self._asked("query", values, arguments)
+        return answer
 
     def __getattr__(self, name: str) -> Any:
         """The questions of the sketches."""

@@ -52,9 +52,7 @@ class Question:
         return needed <= set(given) <= set(self.literals)
 
 
-def question(
-    answer: Callable[Concatenate[View, P], R],
-) -> Callable[Concatenate[Any, P], R]:
+def question(answer: Callable[Concatenate[View, P], R]) -> Callable[Concatenate[Any, P], R]:
     """Declare a question, in a class of sketches: a function of a :class:`View` of n keys.
 
     It answers with an :class:`~recency.Estimate` whose fields are arrays of n elements. Asked of a
@@ -66,9 +64,7 @@ def question(
     return _declared(answer, "estimate", is_per_key=False)
 
 
-def question_of_many(
-    answer: Callable[Concatenate[View, P], R],
-) -> Callable[Concatenate[Any, P], R]:
+def question_of_many(answer: Callable[Concatenate[View, P], R]) -> Callable[Concatenate[Any, P], R]:
     """Declare a question about several things, such as items: the arrays have a row for each key.
 
     Asked of a sketch, the fields are the only row.

@@ -42,7 +42,13 @@ def test_heavy_hitters(counter, parts):
     for seed in range(trials):
         items, times = stream(seed)
         sketch = DyadicEcm(
-            None, error, 1 - doubt, counter, universe_bits=BITS, min_threshold=0.02, seed=seed
+            None,
+            error,
+            1 - doubt,
+            counter=counter,
+            universe_bits=BITS,
+            min_threshold=0.02,
+            seed=seed,
         )
         sketch = built(sketch, items, times, parts)
         assert sketch.guarantee <= error
@@ -79,7 +85,7 @@ def test_ranges_and_quantiles(counter, width):
     for seed in range(trials):
         items, times = stream(seed % 7)
         sketch = DyadicEcm(
-            None, 0.1, 1 - doubt, counter, universe_bits=BITS, width=width, seed=seed
+            None, 0.1, 1 - doubt, counter=counter, universe_bits=BITS, width=width, seed=seed
         )
         sketch.update_many(items, at=times)
         for window in WINDOWS:

@@ -44,7 +44,7 @@ def test_point_queries(counter, parts):
     wrong, uncovered = {}, {}
     for seed in range(trials):
         stream = zipf_stream(seed % 5)
-        sketch = EcmSketch(None, error, 1 - doubt, counter, seed=seed)
+        sketch = EcmSketch(None, error, 1 - doubt, counter=counter, seed=seed)
         sketch = built(sketch, stream, parts)
         assert sketch.guarantee <= error
         for window in WINDOWS:
@@ -76,7 +76,13 @@ def test_inner_products(counter):
     for seed in range(trials):
         streams = zipf_stream(seed % 5), zipf_stream(50 + seed % 3)
         a, b = (
-            built(EcmSketch(None, error, 1 - doubt, counter, "inner_product", seed=seed), each, 1)
+            built(
+                EcmSketch(
+                    None, error, 1 - doubt, counter=counter, optimize_for="inner_product", seed=seed
+                ),
+                each,
+                1,
+            )
             for each in streams
         )
         assert a.guarantee <= error

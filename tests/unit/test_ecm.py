@@ -172,7 +172,7 @@ def test_hostile_sizes_are_refused_before_anything_is_made():
 @pytest.mark.parametrize("optimize_for", ["point", "inner_product"])
 @pytest.mark.parametrize("confidence", [0.9, 0.935, 0.94, 0.95, 0.98, 0.99])
 def test_samples_keep_the_confidence_that_was_asked_for(confidence, optimize_for):
-    sketch = EcmSketch(10, 0.3, confidence, "rw", optimize_for)
+    sketch = EcmSketch(10, 0.3, confidence, counter="rw", optimize_for=optimize_for)
     sketch.update(1, at=1)
     assert sketch.query(1).confidence >= confidence - 1e-12
     assert sketch.self_join().confidence >= confidence - 1e-12

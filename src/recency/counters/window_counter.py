@@ -39,6 +39,7 @@ class WindowCounter(Sketch):
         self,
         window: Duration | None = None,
         relative_error: float = 0.05,
+        *,
         by: Literal["time", "count"] = "time",
         late: Literal["raise", "clamp"] = "raise",
         unit: Literal["s", "ms", "us"] | None = None,

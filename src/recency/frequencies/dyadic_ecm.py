@@ -87,12 +87,6 @@ class DyadicEcm(CellSketch):
         In (0, 1).
     counter
         ``"eh"`` exponential histograms, ``"dw"`` deterministic waves, ``"rw"`` samples.
-    by
-        ``"time"``, or ``"count"``: windows are the last so many updates.
-    late
-        ``"raise"`` an ``OutOfOrderError`` for an event before ``latest``, or ``"clamp"`` it.
-    stream
-        Tells apart sketches that are built side by side and merged later (``"rw"``, ``names``).
     universe_bits
         Items are integers from 0 to 2^bits − 1. With ``names``, bits of their hashes.
     min_threshold
@@ -101,6 +95,12 @@ class DyadicEcm(CellSketch):
         Items are strings, bytes or any integers; heavy hitters come back by their names, as a
         :class:`NameSample <recency.frequencies.names.NameSample>` knows them, or else as the
         integer that stands for their hash. Ranges and quantiles are refused.
+    by
+        ``"time"``, or ``"count"``: windows are the last so many updates.
+    late
+        ``"raise"`` an ``OutOfOrderError`` for an event before ``latest``, or ``"clamp"`` it.
+    stream
+        Tells apart sketches that are built side by side and merged later (``"rw"``, ``names``).
     width, depth, range_depth, cell_error, cell_capacity, name_capacity
         The geometry; None for what the error takes. ``depth`` rows count items, ``range_depth``
         rows each other scale.
@@ -138,14 +138,14 @@ class DyadicEcm(CellSketch):
         window: Duration | None = None,
         relative_error: float = 0.1,
         confidence: float = 0.95,
-        counter: Literal["eh", "dw", "rw"] = "eh",
-        by: Literal["time", "count"] = "time",
-        late: Literal["raise", "clamp"] = "raise",
-        stream: int = 0,
         *,
+        counter: Literal["eh", "dw", "rw"] = "eh",
         universe_bits: int = 32,
         min_threshold: float = 0.01,
         names: bool = False,
+        by: Literal["time", "count"] = "time",
+        late: Literal["raise", "clamp"] = "raise",
+        stream: int = 0,
         width: int | None = None,
         depth: int | None = None,
         range_depth: int | None = None,

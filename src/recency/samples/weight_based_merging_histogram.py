@@ -80,10 +80,10 @@ class WeightBasedMergingHistogram(Sketch):
         In (0, 1).
     max_value
         Values are in [0, max_value]; None for no bound.
-    stream
-        Tells apart sketches that are built side by side and merged later.
     spread
         How much the decay may differ within a bucket; None for 2, a factor of three.
+    stream
+        Tells apart sketches that are built side by side and merged later.
     capacity
         Elements per level; None for what ``relative_error`` and ``confidence`` need.
     seed
@@ -119,10 +119,10 @@ class WeightBasedMergingHistogram(Sketch):
         decay: Decay,
         relative_error: float = 0.05,
         confidence: float = 0.95,
-        max_value: float | None = None,
-        stream: int = 0,
         *,
+        max_value: float | None = None,
         spread: float | None = None,
+        stream: int = 0,
         capacity: int | None = None,
         seed: int = 0,
         unit: Literal["s", "ms", "us"] | None = None,

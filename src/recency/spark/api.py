@@ -5,9 +5,9 @@ tree: at each level those of up to 32 partitions meet in one node, in the order 
 which is one ``merge_all``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -24,6 +24,7 @@ from recency.core import validate
 from recency.sketch import Sketch
 from recency.spark.build import ORDER_BITS, Limits, explained, group_leaves
 from recency.spark.checks import (
+    By,
     ColumnLike,
     Source,
     Wanted,
@@ -34,6 +35,24 @@ from recency.spark.checks import (
 )
 from recency.spark.job_number import given_number
 from recency.spark.tree import merge_on_driver, merge_partition, merge_rows
+
+S = TypeVar("S", bound=Sketch)
+S_co = TypeVar("S_co", bound=Sketch, covariant=True)
+
+
+class _Plan(TypedDict, total=False):
+    depth: int
+    shuffle: Literal["auto", "rows", "partials"]
+    stream: int | str | None
+
+
+class _Options(_Plan, total=False):
+    at: ColumnLike | None
+    item: ColumnLike | None
+    value: ColumnLike | None
+    weight: ColumnLike | None
+    id: ColumnLike | None
+
 
 _FAN_IN_BITS = 5  # a node merges the leaves of up to 32 partitions
 _LOOK_AT = 1 << 14  # rows that tell whether groups are many
@@ -46,6 +65,14 @@ _LEAF = [
 ]
 
 
+@overload
+def sketch_df(
+    df: DataFrame, prototype: S, *, by: None = None, **options: Unpack[_Options]
+) -> S: ...
+@overload
+def sketch_df(
+    df: DataFrame, prototype: Sketch, *, by: By, **options: Unpack[_Options]
+) -> DataFrame: ...
 @explained("sketch_df")
 def sketch_df(
     df: DataFrame,
@@ -56,11 +83,11 @@ def sketch_df(
     value: ColumnLike | None = None,
     weight: ColumnLike | None = None,
     id: ColumnLike | None = None,
-    by: ColumnLike | Sequence[ColumnLike] | None = None,
+    by: By | None = None,
     depth: int = 2,
     shuffle: Literal["auto", "rows", "partials"] = "auto",
     stream: int | str | None = None,
-) -> Any:
+) -> Sketch | DataFrame:
     """A sketch of the rows of a DataFrame, or one for each group of them.
 
     Without ``by`` the sketch itself, on the driver. With it a DataFrame with the columns of ``by``
@@ -112,40 +139,48 @@ def sketch_df(
     columns = {"at": at, "item": item, "value": value, "weight": weight, "id": id}
     wanted = {"sketch": Wanted(check_prototype(prototype), columns, "sketch_df")}
     made = _sketches(df, wanted, by, depth, shuffle, stream, "sketch_df")
-    return made["sketch"] if by is None else made
+    return made["sketch"] if isinstance(made, dict) else made
 
 
 @dataclass(frozen=True)
-class On:
+class On(Generic[S_co]):
     """A sketch to build and the columns to build it from; made by :func:`on`."""
 
-    prototype: Sketch
+    prototype: S_co
     columns: dict[str, ColumnLike | None]
 
 
 def on(
-    prototype: Sketch,
+    prototype: S,
     *,
     at: ColumnLike | None = None,
     item: ColumnLike | None = None,
     value: ColumnLike | None = None,
     weight: ColumnLike | None = None,
     id: ColumnLike | None = None,
-) -> On:
+) -> On[S]:
     """For :func:`sketch_many`: a prototype and its columns, as in :func:`sketch_df`."""
     return On(prototype, {"at": at, "item": item, "value": value, "weight": weight, "id": id})
 
 
+@overload
+def sketch_many(
+    df: DataFrame, sketches: Mapping[str, On[S]], *, by: None = None, **options: Unpack[_Plan]
+) -> dict[str, S]: ...
+@overload
+def sketch_many(
+    df: DataFrame, sketches: Mapping[str, On[Any]], *, by: By, **options: Unpack[_Plan]
+) -> DataFrame: ...
 @explained("sketch_many")
 def sketch_many(
     df: DataFrame,
-    sketches: Mapping[str, On],
+    sketches: Mapping[str, On[Any]],
     *,
-    by: ColumnLike | Sequence[ColumnLike] | None = None,
+    by: By | None = None,
     depth: int = 2,
     shuffle: Literal["auto", "rows", "partials"] = "auto",
     stream: int | str | None = None,
-) -> Any:
+) -> dict[str, Any] | DataFrame:
     """Several sketches of the rows of a DataFrame in one scan, of all rows or of each group.
 
     Rows cross from the JVM to Python once, each column that is used once. Without ``by`` a dict of
@@ -177,7 +212,7 @@ def sketch_many(
     return _sketches(df, wanted, by, depth, shuffle, stream, "sketch_many")
 
 
-def _checked_names(sketches: object) -> Mapping[str, On]:
+def _checked_names(sketches: object) -> Mapping[str, On[Any]]:
     if not isinstance(sketches, Mapping) or not sketches:
         raise TypeError(f"sketches must be a dict of names and on(…), got {sketches!r}")
     for name, each in sketches.items():
@@ -189,12 +224,14 @@ def _checked_names(sketches: object) -> Mapping[str, On]:
     return sketches
 
 
+@overload
+def merge_df(df: DataFrame, by: None = None, column: ColumnLike = "sketch") -> Sketch: ...
+@overload
+def merge_df(df: DataFrame, by: By, column: ColumnLike = "sketch") -> DataFrame: ...
 @explained("merge_df")
 def merge_df(
-    df: DataFrame,
-    by: ColumnLike | Sequence[ColumnLike] | None = None,
-    column: ColumnLike = "sketch",
-) -> Any:
+    df: DataFrame, by: By | None = None, column: ColumnLike = "sketch"
+) -> Sketch | DataFrame:
     """Roll up stored sketches: all of them, or those of each group.
 
     Without ``by`` the sketch itself, on the driver; a ``ValueError`` if there is none to merge.
@@ -227,12 +264,12 @@ def merge_df(
 def _sketches(
     df: DataFrame,
     wanted: Mapping[str, Wanted],
-    by: ColumnLike | Sequence[ColumnLike] | None,
+    by: By | None,
     depth: int,
     shuffle: str,
     stream: int | str | None,
     function: str,
-) -> Any:
+) -> dict[str, Sketch] | DataFrame:
     """Without ``by`` a dict of sketches, else a DataFrame with a column for each of them."""
     validate.one_of(shuffle, "shuffle", ("auto", "rows", "partials"))
     validate.integer(depth, "depth", 1, 6)

@@ -32,6 +32,7 @@ from recency.spark.build import Job, explained
 from recency.spark.job_number import draws_coins, number_of_frame
 
 ColumnLike = str | Column
+By = ColumnLike | Sequence[ColumnLike]
 
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 _CALENDAR = (TimestampType, TimestampNTZType, DateType)
@@ -112,7 +113,7 @@ class Wanted(NamedTuple):
 def event_source(
     df: DataFrame,
     wanted: Mapping[str, Wanted],
-    by: ColumnLike | Sequence[ColumnLike] | None,
+    by: By | None,
     number: int | None,
 ) -> Source:
     """The rows of ``df`` to build sketches from: each column once.
@@ -178,11 +179,7 @@ def _chosen(
     return chosen
 
 
-def sketch_source(
-    df: DataFrame,
-    column: ColumnLike,
-    by: ColumnLike | Sequence[ColumnLike] | None,
-) -> Source:
+def sketch_source(df: DataFrame, column: ColumnLike, by: By | None) -> Source:
     """The groups and the sketches of ``df`` that are not NULL, with their ``order``."""
     sketches = _resolve(df, column, "column")
     if not isinstance(sketches.kind, BinaryType):
@@ -291,11 +288,7 @@ def _example(kind: DataType) -> Any:
     return np.array([1.0]) if isinstance(kind, FloatType | DoubleType) else np.array([1])
 
 
-def _groups(
-    df: DataFrame,
-    by: ColumnLike | Sequence[ColumnLike] | None,
-    results: Sequence[str] = ("sketch",),
-) -> list[Chosen]:
+def _groups(df: DataFrame, by: By | None, results: Sequence[str] = ("sketch",)) -> list[Chosen]:
     if by is None:
         return []
     columns = [by] if isinstance(by, str | Column) else by
