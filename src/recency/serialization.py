@@ -4,7 +4,7 @@ Frames of one class and configuration are one :class:`~recency.keyed.Keyed`, key
 :func:`read_frames` brings them together, and what is done with them is one kernel call.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -39,8 +39,6 @@ _classes: dict[int, type["Sketch"]] = {}
 Frame = bytes | bytearray | memoryview
 
 _S = TypeVar("_S", bound="Sketch")
-_T = TypeVar("_T")
-_K = TypeVar("_K")
 
 
 # --- classes ------------------------------------------------------------------------------------
@@ -110,19 +108,17 @@ def encode_many(sketches: Iterable["Sketch"]) -> list[bytes]:
         if not isinstance(sketch, Sketch):
             raise TypeError(f"encode_many takes sketches, got {type(sketch).__name__}")
     frames: list[bytes] = [b""] * len(operands)
-    for rows in _alike(operands, lambda sketch: (type(sketch), sketch.config)).values():
+    alike: dict[Any, list[int]] = {}
+    for i, sketch in enumerate(operands):
+        alike.setdefault((type(sketch), sketch.config), []).append(i)
+    for rows in alike.values():
         together = joined([operands[row]._keyed for row in rows])
         _put(frames, rows, encode_keyed(operands[rows[0]], together))
     return frames
 
 
-def settings(config: Any) -> dict[str, Any]:
-    """The parameters of the constructor that a configuration was made by."""
-    return {field.name: getattr(config, field.name) for field in fields(config)}
-
-
 def _encoded_config(config: Any) -> bytes:
-    values = settings(config).values()
+    values = [getattr(config, field.name) for field in fields(config)]
     return codec.encode_config([v.encoded() if isinstance(v, Decay) else v for v in values])
 
 
@@ -256,14 +252,6 @@ def _as_bytes(data: object, name: str) -> bytes:
     if not isinstance(data, bytes | bytearray | memoryview):
         raise TypeError(f"{name} bytes must be bytes, got {type(data).__name__}")
     return bytes(data)
-
-
-def _alike(items: Sequence[_T], key: Callable[[_T], _K]) -> Mapping[_K, list[int]]:
-    """The places of items with equal keys."""
-    groups: dict[_K, list[int]] = {}
-    for i, item in enumerate(items):
-        groups.setdefault(key(item), []).append(i)
-    return groups
 
 
 def _put(out: list[Any], rows: Sequence[int], values: Sequence[Any]) -> None:

@@ -16,7 +16,7 @@ from recency.errors import CorruptSketchError, IncompatibleSketchError, OutOfOrd
 from recency.keyed import Keyed, only_key
 from recency.serialization import encode_keyed
 from recency.sketch import Sketch
-from recency.spark.columns import arguments, chunks, number_rows, one_array
+from recency.spark.columns import chunks, number_rows, one_array, to_column
 from recency.spark.job_number import first_stream
 
 Mapper = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -95,7 +95,9 @@ class Job:
             )
             rows = np.flatnonzero(valid)
             used = [column.filter(pa.array(valid)) for column in used]
-        return arguments(used, self.roles, self.prototype), rows
+        unit = getattr(self.prototype.config, "unit", None)
+        given = zip(self.roles, used, strict=True)
+        return {role: to_column(column, unit, role) for role, column in given}, rows
 
 
 def group_leaves(

@@ -7,16 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from recency.core.arrays import Int64Array
-from recency.sketch import Sketch
 from recency.timeunit import to_ticks
-
-
-def arguments(columns: Sequence[Any], roles: Sequence[str], prototype: Sketch) -> dict[str, Any]:
-    """Arguments of ``update_many``, one for each column."""
-    unit = getattr(prototype.config, "unit", None)
-    return {
-        role: to_column(column, unit, role) for role, column in zip(roles, columns, strict=True)
-    }
 
 
 def to_column(column: Any, unit: str | None, role: str) -> Any:

@@ -168,7 +168,7 @@ def register(spark: SparkSession, prototypes: Mapping[str, Sketch] | None = None
             )
         with explained(name):
             check_prototype(prototype)
-        order = _order_of_arguments(prototype)
+        order = sorted(parameters(prototype), key=lambda name: name != "at")
         number = number_of(prototype, "register", name)
         built = _built_by_position(prototype, order, number, f"{name}_agg")
         spark.udf.register(f"{name}_agg", _aggregate(built, BinaryType()))
@@ -426,11 +426,6 @@ def _check_column(column: object, role: str) -> None:
     if not isinstance(column, str | Column):
         kind = type(column).__name__
         raise TypeError(f"{role} must be a column or its name, got {kind}")
-
-
-def _order_of_arguments(prototype: Sketch) -> list[str]:
-    names = [name for name in parameters(prototype) if name != "at"]
-    return ["at", *names] if "at" in parameters(prototype) else names
 
 
 def _from_json(text: str | None) -> dict[str, Any]:
