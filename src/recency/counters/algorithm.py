@@ -56,7 +56,9 @@ class InOrderAlgorithm(Algorithm):
             _, _, latest, total, late_count = last
         tick, late = self.arrival.place_one(latest, at)
         check_total(total, value, self.arrival.total_name)
-        return tick, value, max(latest, tick), total + value, min(late_count + late, INT64_MAX)
+        if late:
+            late_count = min(late_count + 1, INT64_MAX)
+        return tick, value, tick, total + value, late_count
 
     def stack(self, tally: Any, rows: Sequence[Any]) -> Admitted:
         """The rows as columns; the last row has counted all."""
