@@ -126,7 +126,7 @@ class Bank(Generic[S]):
         return answer
 
     def __getattr__(self, name: str) -> Any:
-        """The questions of the sketches."""
+        """A question of the sketches, as a method that asks all of them."""
         if name.startswith("_") or name == "prototype":  # not there yet, while a copy is made
             raise AttributeError(name)
         if name in questions_of(type(self.prototype)):
@@ -201,7 +201,7 @@ class Bank(Generic[S]):
         return dict(zip(self, encode_keyed(self.prototype, self._keyed), strict=True))
 
     def __repr__(self) -> str:
-        """How many of what."""
+        """The number of keys, and the class of the sketches."""
         return f"Bank({len(self)} × {type(self.prototype).__name__})"
 
 

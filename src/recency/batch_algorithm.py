@@ -51,15 +51,15 @@ class NoBody:
 
     @classmethod
     def joined(cls, bodies: Sequence["NoBody"]) -> "NoBody":
-        """The keys of several one after the other."""
+        """The keys of several bodies one after the other."""
         return cls(sum(body.size for body in bodies))
 
     def take(self, keys: Int64Array) -> "NoBody":
-        """Some of the keys."""
+        """The body of some of the keys."""
         return NoBody(keys.size)
 
     def split(self) -> list["NoBody"]:
-        """Each key on its own."""
+        """A body for each key."""
         return [NoBody(1)] * self.size
 
 
@@ -77,7 +77,7 @@ class TallyAlgorithm(BatchAlgorithm):
     """The class of the tally. Its arrays are integers, floats or booleans."""
 
     relative_error: float = 0.0
-    """What ``guarantee`` says."""
+    """The error that ``guarantee`` promises for every key."""
 
     @abstractmethod
     def flaw(self, tally: Any) -> str | None:
@@ -87,7 +87,7 @@ class TallyAlgorithm(BatchAlgorithm):
         """
 
     def empty(self, size: int, merge_levels: int = 0, first_stream: int = 0) -> State:
-        """Fields are what ``start`` of the tally says."""
+        """A tally whose fields have the values of ``start``; there is no body."""
         return State(self.tally.empty(size), NoBody(size))
 
     def admit(self, tally: Any, keys: Int64Array, columns: Columns) -> Admitted:
@@ -102,7 +102,7 @@ class TallyAlgorithm(BatchAlgorithm):
         return NoBody(state.tally.size)
 
     def guarantee(self, state: State) -> FloatArray:
-        """The same for all keys."""
+        """``relative_error``, for every key."""
         return np.full(state.tally.size, self.relative_error)
 
     def write(self, state: State, writer: RecordWriter) -> None:

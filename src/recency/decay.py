@@ -53,7 +53,7 @@ class Decay(ABC):
     """Ticks per unit of age."""
 
     kinds: frozenset[str]
-    """Its classes, of ``KINDS``."""
+    """The classes of decays that it belongs to, out of ``KINDS``."""
 
     jumps: bool = False
     """Whether it may fall a long way within one tick, as at the end of a window."""
@@ -330,7 +330,7 @@ class PolyExponential(Decay):
     kinds = frozenset({"super_exponential"})
 
     def __post_init__(self) -> None:
-        """Not increasing, from one tick to the next."""
+        """It must not increase from one tick to the next."""
         super().__post_init__()
         # After the first tick it is at most 1; it has one peak, so it falls from there on.
         least = self.k * (self.scale * math.log1p(min(1 / self.scale, 1e300)) / math.log(2))
@@ -369,7 +369,7 @@ class SuperExponential(Decay):
     kinds = frozenset({"super_exponential"})
 
     def __post_init__(self) -> None:
-        """A power of 1 would be exponential."""
+        """The power must be above 1, which would be exponential."""
         super().__post_init__()
         if self.power <= 1:
             raise ValueError(f"power must be above 1, got {self.power:g}; there is Exponential")
@@ -408,7 +408,7 @@ class FiniteExponential(Decay):
     jumps = True
 
     def __post_init__(self) -> None:
-        """The floor is a value of the function."""
+        """The floor must be a value of the function."""
         super().__post_init__()
         if self.floor > 1:
             raise ValueError(f"floor must be in (0, 1], got {self.floor:g}")
@@ -470,7 +470,7 @@ class Custom(Decay):
         return values
 
     def encoded(self) -> tuple[str | float, ...]:
-        """There is no way."""
+        """A custom decay cannot be written: raises a ``ValueError``."""
         raise ValueError(
             "cannot encode a Custom decay: code is not data; use it in questions, "
             "or build the sketch with one of the other decays"

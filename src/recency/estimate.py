@@ -81,7 +81,7 @@ class Estimate:
     __radd__ = __add__
 
     def __mul__(self, factor: object) -> "Estimate":
-        """Scaled by a number ≥ 0."""
+        """The estimate scaled by a number ≥ 0."""
         if isinstance(factor, Estimate) or not _is_number(factor):
             return NotImplemented
         if not factor >= 0:  # type: ignore[operator]

@@ -51,7 +51,7 @@ class Keyed:
 
     @classmethod
     def of(cls, algorithm: Algorithm, state: State) -> "Keyed":
-        """Keys in this state."""
+        """The keys of a state, with nothing buffered."""
         keyed = cls.__new__(cls)
         keyed.algorithm = algorithm
         keyed._merge_levels = keyed._first_stream = 0
@@ -60,7 +60,7 @@ class Keyed:
 
     @classmethod
     def from_records(cls, algorithm: Algorithm, reader: RecordReader) -> "Keyed":
-        """A key for each record."""
+        """A key for each record that the reader has."""
         keyed = cls.of(algorithm, algorithm.read(reader))
         reader.finish(keyed.records())
         return keyed
@@ -145,12 +145,12 @@ class Keyed:
         return _together(answers) if question.gives == "estimate" else answers
 
     def take(self, keys: Int64Array) -> "Keyed":
-        """Some of the keys, on their own."""
+        """A copy of some of the keys."""
         tally, body = self.state()
         return Keyed.of(self.algorithm, State(tally.take(keys), body.take(keys)))
 
     def split(self) -> list["Keyed"]:
-        """Each key on its own."""
+        """A ``Keyed`` of one key for each key."""
         tally, body = self.state()
         return [
             Keyed.of(self.algorithm, State(*each))
@@ -170,14 +170,14 @@ class Keyed:
         self._data = _absorbed(other.state())
 
     def records(self) -> RecordWriter:
-        """A record for each key."""
+        """The state as bytes: a record for each key."""
         writer = RecordWriter(len(self))
         self.algorithm.write(self.state(), writer)
         return writer
 
     @property
     def nbytes(self) -> int:
-        """Memory held, roughly."""
+        """The memory that is held, in bytes, roughly."""
         data = self._data
         return int(data.body.nbytes) + memory_of(*data.buffer) + 48 * len(self)
 
@@ -199,7 +199,7 @@ class Keyed:
     # --- values of _data, none of which is in place yet ---
 
     def _extended(self, size: int) -> _Data:
-        """With empty keys up to number ``size`` - 1."""
+        """The data with empty keys up to number ``size`` - 1."""
         data = self._data
         more = size - data.tally.size
         if more <= 0:
@@ -215,14 +215,14 @@ class Keyed:
         )
 
     def _stacked(self, data: _Data) -> _Data:
-        """With single updates in the buffer."""
+        """The data with single updates moved to the buffer."""
         if not data.rows:
             return data
         without = _Data(data.tally, data.body, data.buffer, data.buffered, [], data.is_current)
         return self._taken_in(without, self.algorithm.stack(data.tally, data.rows))
 
     def _taken_in(self, data: _Data, admitted: Admitted) -> _Data:
-        """With more rows in the buffer, or absorbed if there are many."""
+        """The data with more rows in the buffer, or absorbed if there are many."""
         tally, keys, columns = admitted
         size = keys.size
         may_refuse = self.algorithm.may_refuse
@@ -244,7 +244,7 @@ class Keyed:
         return _Data(tally, data.body, buffer, end, data.rows, False)
 
     def _flushed(self, data: _Data) -> _Data:
-        """With the rows of the buffer absorbed, and what the clock has left behind gone."""
+        """The data with buffered rows absorbed, and without what the clock has left behind."""
         if data.is_current:
             return data
         columns = tuple(column[: data.buffered] for column in data.buffer)
@@ -264,7 +264,7 @@ _NO_ANSWER = Estimate(*(np.array([end]) for end in (np.nan, -np.inf, np.inf)))
 
 
 def _together(answers: Sequence[Estimate | None]) -> Estimate:
-    """Estimates of single keys as one of arrays."""
+    """Estimates of single keys as one estimate of arrays."""
     rows = [vars(_NO_ANSWER if each is None else each).values() for each in answers]
     fields = zip(*rows, strict=True) if rows else [()] * 4
     return Estimate(*(np.array([np.ravel(x)[0] for x in field]) for field in fields))

@@ -25,7 +25,7 @@ Gives = Literal["estimate", "estimates", "items", "other"]
 
 @dataclass(frozen=True)
 class Question:
-    """What was declared."""
+    """A question that was declared in a class of sketches."""
 
     name: str
     answer: Callable[..., Any]
@@ -37,7 +37,7 @@ class Question:
 
     @property
     def parameters(self) -> Mapping[str, Parameter]:
-        """Its arguments."""
+        """The arguments of the question."""
         _, *arguments = signature(self.answer).parameters.values()
         return {each.name: each for each in arguments}
 

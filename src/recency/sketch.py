@@ -73,10 +73,10 @@ class Sketch:
     # --- to be written by each sketch ---
 
     update: Callable[..., None]
-    """One event."""
+    """Takes in one event."""
 
     update_many: Callable[..., None]
-    """Many events: the parameters of ``update``, as arrays or as scalars for all."""
+    """Takes in many events: the parameters of ``update``, as arrays, or as scalars for all."""
 
     query: Callable[..., Any]
     """The main question; an :class:`~recency.Estimate`."""
@@ -226,7 +226,7 @@ class Sketch:
         return self.copy()
 
     def __eq__(self, other: object) -> bool:
-        """Equal class, configuration and state."""
+        """Whether class, configuration and state are equal."""
         if not isinstance(other, Sketch):
             return NotImplemented
         if type(self) is not type(other) or self.config != other.config:

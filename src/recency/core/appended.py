@@ -1,10 +1,10 @@
 """A rank log of one key with a few rows after it, for questions that come between updates.
 
-To append to a log is to find what it need not remember any more: a pass over all of its items, even
-for one row. But a question reads two items, the last before its window and the first inside. Here
-rows are put behind the items as they are, and from the edge of the window we walk to the next item,
-on either side, that :meth:`recency.core.rank_log.RankLog.append` would have kept. So the answer is
-that of the log after it.
+To append to a log is to find what it need not remember any more: a pass over all of its entries,
+even for one row. But a question reads two entries, the last before its window and the first inside.
+Here rows are put behind the entries as they are, and from the edge of the window we walk to the
+next entry, on either side, that :meth:`recency.core.rank_log.RankLog.append` would have kept. So
+the answer is that of the log after it.
 """
 
 from dataclasses import dataclass
@@ -17,21 +17,21 @@ from recency.core.rank_log import RankLog
 
 @dataclass(frozen=True, eq=False)
 class Appended:
-    """Entries, some of one time: together these are an item, from their first rank to their last.
+    """Rows, of which those of one time are an entry, from their first rank to their last.
 
-    All that the log would keep is here, and more.
+    The first rows are the entries of the log, so all that it would keep is here, and more.
     """
 
     log: RankLog
     totals: Int64Array  # of the only key
     times: Int64Array
-    before: Int64Array  # units before each entry,
+    before: Int64Array  # units before each row,
     upto: Int64Array  # and up to and including it
     cutoff: int
 
     @staticmethod
     def to(log: RankLog, times: Int64Array, values: Int64Array, cutoff: Int64Array) -> "Appended":
-        """As :meth:`recency.core.rank_log.RankLog.append`, of a log with one key."""
+        """What stands for :meth:`recency.core.rank_log.RankLog.append` to a log with one key."""
         if times.size > 1:
             order = np.argsort(times, kind="stable")
             times, values = times[order], values[order]
@@ -51,7 +51,7 @@ class Appended:
         older = newer = int(self.times.searchsorted(edge, side="right"))
         if newer == self.times.size:
             return np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-        while True:  # the newest item is always kept
+        while True:  # the newest entry is always kept
             begin, newer = newer, self._end(newer)
             if self._keeps(begin, newer):
                 break
@@ -62,20 +62,20 @@ class Appended:
                 upper = total - int(self.upto[end - 1])
                 all_in = int(self.times[older]) == edge
                 break
-        # Where the window begins at an item, all units of the gap are on one side of the edge.
+        # Where the window begins at an entry, all units of the gap are on one side of the edge.
         all_out = int(self.times[begin]) == edge + 1
         return np.array([upper if all_in else lower]), np.array([lower if all_out else upper])
 
     def _begin(self, end: int) -> int:
-        """The first entry of the item whose last is before ``end``."""
+        """The first row of the entry whose last row is before ``end``."""
         return int(self.times.searchsorted(self.times[end - 1]))
 
     def _end(self, begin: int) -> int:
-        """The entry after the item that begins at one."""
+        """The row after the entry that begins at a row."""
         return int(self.times.searchsorted(self.times[begin], side="right"))
 
     def _keeps(self, begin: int, end: int) -> bool:
-        """Whether the log would keep an item, unless a newer one that has expired stands for it."""
+        """Whether the log would keep an entry, unless a newer expired one stands for it."""
         before, upto = int(self.before[begin]), int(self.upto[end - 1])
         if not before and int(self.times[begin]) > self.cutoff:
             return True

@@ -114,7 +114,7 @@ def float_sums(keys: Int64Array, values: FloatArray, size: int) -> FloatArray:
 def _sum_one_by_one(
     keys: Int64Array, values: FloatArray, asked: BoolArray, total: FloatArray
 ) -> None:
-    """Put in the sums of the keys that are asked."""
+    """Overwrite the totals of some keys by sums that are computed one by one."""
     rows = np.flatnonzero(asked[keys])
     rows = rows[stable_order(keys[rows])]
     listed = values[rows].tolist()

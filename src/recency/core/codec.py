@@ -190,7 +190,7 @@ class RecordReader:
 
 
 def encode_config(fields: Sequence[Scalar]) -> bytes:
-    """Plain values, each with a tag."""
+    """Plain values as bytes, each with a tag."""
     out = []
     for value in fields:
         match value:
@@ -278,7 +278,7 @@ def read_header(frame: bytes, name: str = "sketch") -> bytes:
 
 
 def family_and_config(header: bytes) -> tuple[int, bytes]:
-    """What a header says."""
+    """The number of the class and the configuration that a header says."""
     return header[3], header[_HEADER:]
 
 
@@ -296,7 +296,7 @@ def check_whole(frames: Sequence[bytes], header: bytes, name: str = "sketch") ->
 
 
 def read_payloads(bodies: Sequence[bytes], name: str) -> RecordReader:
-    """Payloads as records."""
+    """A reader of payloads: a record for each."""
     data = np.frombuffer(b"".join(bodies), dtype=np.uint8)
     numbers, ends = decode_varints(data, name)
     body_ends = np.cumsum([len(body) for body in bodies])

@@ -146,7 +146,7 @@ class Fading:
         return _later(times, ages)
 
     def pruned(self, sample: LevelSample) -> LevelSample:
-        """Without the levels below the bottom."""
+        """The sample without the levels below the bottom."""
         rows = np.flatnonzero(sample.levels >= by_key.of_rows(self.bottoms, sample.keys))
         edges = np.flatnonzero(sample.edge_levels >= by_key.of_rows(self.bottoms, sample.edge_keys))
         if rows.size == sample.times.size and edges.size == sample.edges.size:

@@ -81,12 +81,12 @@ def split(relative_error: float, sampled: bool, product: bool) -> tuple[float, i
 
 
 def total_error(cell_error: float, width: int, product: bool) -> float:
-    """ε, from the parts."""
+    """ε, put together from the errors of cells and of hashing."""
     return (1 + cell_error) ** (2 if product else 1) * (1 + math.e / width) - 1
 
 
 def _root(f: Callable[[float], float], low: float, high: float) -> float:
-    """Where an increasing function is zero."""
+    """Where an increasing function is zero, found by halving."""
     for _ in range(200):
         middle = (low + high) / 2
         low, high = (low, middle) if f(middle) > 0 else (middle, high)

@@ -101,11 +101,11 @@ class ExponentialRule:
     name = "eh"
 
     def tightness(self, relative_error: float) -> int:
-        """k = ⌈1/ε⌉."""
+        """The parameter k = ⌈1/ε⌉."""
         return int(np.clip(np.ceil(1 / relative_error), _MIN_TIGHTNESS, MAX_TIGHTNESS))
 
     def relative_error(self, tightness: Any) -> Any:
-        """1/k."""
+        """The error 1/k."""
         return 1 / tightness
 
     def oldest(self, level: Int64Array, totals: Int64Array, tightness: Int64Array) -> Int64Array:
@@ -122,12 +122,12 @@ class WaveRule:
     name = "dw"
 
     def tightness(self, relative_error: float) -> int:
-        """K = ⌈(1/ε + 1)/2⌉."""
+        """The parameter K = ⌈(1/ε + 1)/2⌉."""
         k = np.ceil((1 / relative_error + 1) / 2)
         return int(np.clip(k, _MIN_TIGHTNESS, MAX_TIGHTNESS))
 
     def relative_error(self, tightness: Any) -> Any:
-        """1/(2K − 1)."""
+        """The error 1/(2K − 1)."""
         return 1 / (2 * tightness - 1)
 
     def oldest(self, level: Int64Array, totals: Int64Array, tightness: Int64Array) -> Int64Array:

@@ -59,7 +59,7 @@ class RowSums:
         most: FloatArray,
         squares: FloatArray,
     ) -> None:
-        """Ranges of these scales, by row; ``squares`` bounds the sum of squares of each scale."""
+        """Add ranges of these scales, by row; ``squares`` bounds the sums of squares of scales."""
         self.noisy += np.stack([middle.sum(axis=1), least.sum(axis=1), most.sum(axis=1)])
         self.best += [least.min(axis=0).sum(), most.min(axis=0).sum()]
         sizes = np.bincount(scales, minlength=squares.size)
@@ -68,7 +68,7 @@ class RowSums:
         self.nodes += scales.size
 
     def add_exact(self, middle: FloatArray, least: FloatArray, most: FloatArray) -> None:
-        """Ranges that share cells with nothing."""
+        """Add ranges that share cells with nothing."""
         self.exact += [middle.sum(), least.sum(), most.sum()]
 
     def answer(self, failure: float) -> tuple[float, float, float]:

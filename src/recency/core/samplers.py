@@ -53,25 +53,25 @@ class Sampler(Protocol):
 
 
 class UniformSampler:
-    """One uniform number for each element."""
+    """Elements have one uniform number each."""
 
     def levels(self, weights: FloatArray, coins: UInt64Array) -> Int64Array:
-        """⌊log₂(w/U)⌋."""
+        """The level is ⌊log₂(w/U)⌋."""
         return levels_of_weights(weights, coins << np.uint64(11))
 
     def scales(self, levels: Int64Array) -> FloatArray:
-        """2ˡ."""
+        """One that was sampled stands for 2ˡ."""
         return np.where(levels == NO_LEVEL, 0.0, np.ldexp(1.0, np.maximum(levels, -1100)))
 
     def standing(
         self, weights: FloatArray, coins: UInt64Array, levels: Int64Array
     ) -> tuple[FloatArray, FloatArray]:
-        """max(w, 2ˡ), as one unit, or certain."""
+        """An element stands for max(w, 2ˡ), which is one unit, or certain."""
         scales = self.scales(levels)
         return np.maximum(weights, scales), np.where(weights < scales, scales, 0.0)
 
     def decayed(self, weights: FloatArray, decays: FloatArray) -> FloatArray:
-        """The product."""
+        """The weight times the decay."""
         return weights * decays
 
 

@@ -102,7 +102,7 @@ def capacity_for_count(relative_error: float, failure: float, nested: bool = Fal
 
 
 def _count_root(failure: float) -> float:
-    """About ε √α."""
+    """About ε √α, for counts."""
     return max(NormalDist().inv_cdf(1 - failure / 2), _LEAST_Z)
 
 
@@ -404,12 +404,12 @@ def _jumps(capacity: float, error: float) -> FloatArray:
 
 
 def _means(capacity: float, columns: FloatArray) -> FloatArray:
-    """μ_ℓ: rows are levels."""
+    """The means μ_ℓ, with a row for each level."""
     return capacity * columns * 2.0 ** np.arange(*_OCTAVES)[:, None]
 
 
 def _likely(capacity: int, nested: bool, means: FloatArray) -> FloatArray:
-    """How likely levels overflow."""
+    """How likely each level overflows."""
     overflown = np.full(means.size, float(capacity))
     likely = 1 - poisson_at_most(overflown, (1 + nested) * means.ravel())
     return likely.reshape(means.shape)
@@ -424,7 +424,7 @@ def _overflows(capacity: int, nested: bool) -> tuple[FloatArray, FloatArray, Flo
 
 
 def _failures(means: FloatArray, likely: FloatArray, error: float) -> FloatArray:
-    """The sum over levels, for each column."""
+    """The failure probability of each column: the sum over its levels."""
     failure = np.zeros_like(means)
     matters = likely > _NEVER
     mean = means[matters]
@@ -495,7 +495,7 @@ class _CountSearch:
             self._gaps = self._gaps[self._most_failures(self._gaps, error) > self._failure]
 
     def _most_failures(self, gaps: Int64Array, error: float) -> FloatArray:
-        """No less than the sum anywhere in these gaps."""
+        """Upper bounds on the failure probability anywhere in these gaps."""
         mean, likely = self._means[:, gaps].ravel(), self._likely[:, gaps + 1]
         misses = _outside(mean * (1 - error), mean * (1 + error) - 1, mean)
         failure = np.minimum(likely, misses.reshape(likely.shape))

@@ -65,7 +65,7 @@ def _refuse_rounding(name: str, value: object) -> NoReturn:
 
 
 def one_of(value: object, name: str, choices: Sequence[str | None]) -> Any:
-    """One of a few words."""
+    """Refuse a value that is not among a few."""
     if not (value is None or isinstance(value, str)) or value not in choices:
         raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}")
     return value

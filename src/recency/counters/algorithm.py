@@ -40,7 +40,7 @@ class InOrderAlgorithm(Algorithm):
         self.arrival, self.relative_error = arrival, relative_error
 
     def check(self, size: int | None, value: Any = 1, at: Any = None) -> Columns:
-        """Times and values."""
+        """Columns of times and values."""
         values = validate.integers(value, "value", 0, self.most_value)
         ticks, size = self.arrival.check(at, {"value": values}, size)
         return ticks, broadcast(values, size)
@@ -112,7 +112,7 @@ class CounterAlgorithm(InOrderAlgorithm):
         return State(CounterTally.empty(size), log)
 
     def absorb(self, state: State, keys: Int64Array, columns: Columns) -> RankLog:
-        """In order of time, some at a time."""
+        """The log with the rows appended, in order of time, a block at a time."""
         ticks, values = columns
         log: RankLog = state.body
         cutoff = self.cutoff(state.tally)
@@ -125,7 +125,7 @@ class CounterAlgorithm(InOrderAlgorithm):
         return log
 
     def preview(self, state: State, columns: Columns) -> Appended:
-        """The log with the rows as they are."""
+        """The log with the rows put behind it, none of them looked at."""
         ticks, values = columns
         return Appended.to(state.body, ticks, values, self.cutoff(state.tally))
 
@@ -182,7 +182,7 @@ class CounterAlgorithm(InOrderAlgorithm):
     # --- bytes ---
 
     def write(self, state: State, writer: RecordWriter) -> None:
-        """See :mod:`recency.counters.records`."""
+        """A record as :mod:`recency.counters.records` describes it."""
         tally, log = state
         states = CounterStates(
             log.take(np.flatnonzero(tally.seen)),
@@ -195,7 +195,7 @@ class CounterAlgorithm(InOrderAlgorithm):
         write_states(states, self.tightness, writer)
 
     def read(self, reader: RecordReader) -> State:
-        """The inverse."""
+        """The inverse of :meth:`write`."""
         states = read_states(self.rule, self.tightness, self.window, reader)
         states.check_order(reader.name, self.arrival.by, self.arrival.late)
         log = states.log.among(np.flatnonzero(states.seen), states.tightness)

@@ -62,7 +62,7 @@ class Arrival:
     """What the total is called in messages."""
 
     def __post_init__(self) -> None:
-        """Check them."""
+        """Check the settings."""
         validate.one_of(self.by, "by", ("time", "count"))
         validate.one_of(self.late, "late", ("raise", "clamp"))
         if self.by == "count" and (self.unit is not None or self.late != "raise"):

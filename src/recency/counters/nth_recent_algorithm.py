@@ -63,7 +63,7 @@ class NthRecentAlgorithm(InOrderAlgorithm):
         return State(merged, log.merge(into, merged.latest, self.cutoff(merged)))
 
     def guarantee(self, state: State) -> FloatArray:
-        """Merging does not change it."""
+        """The error asked for, which merging does not change."""
         return np.full(state.tally.size, WAVE.relative_error(self.tightness))
 
     # --- bytes ---
@@ -81,7 +81,7 @@ class NthRecentAlgorithm(InOrderAlgorithm):
         writer.ragged((log.values - 1).view(np.uint64), counts)
 
     def read(self, reader: RecordReader) -> State:
-        """The inverse."""
+        """The inverse of :meth:`write`."""
         present = reader.integer(most=1)
         seen = present > 0
         latest = np.zeros(reader.size, dtype=np.int64)

@@ -79,7 +79,7 @@ class Job:
     number: int | None = None  # that coins are drawn by; None where none are, or by ids
 
     def stream(self, order: int) -> int:
-        """That of a leaf, or of the first of several."""
+        """The stream of coins of a leaf, or of the first of several."""
         return order if self.number is None else first_stream(self.number) + order
 
     def events(self, columns: Sequence[Any]) -> tuple[dict[str, Any], Any]:
@@ -177,7 +177,7 @@ class Groups:
         return numbers[known.num_rows :], first_rows.size
 
     def flush(self) -> None:
-        """Have no rows buffered."""
+        """Flush buffered rows."""
         for keyed in self._keyed:
             keyed.state()
 
@@ -200,7 +200,7 @@ class Groups:
 
     @property
     def nbytes(self) -> int:
-        """Memory that the sketches take, roughly."""
+        """The memory that the sketches take, roughly."""
         return sum(keyed.nbytes for keyed in self._keyed)
 
 

@@ -264,7 +264,7 @@ def _merged(column: Any) -> bytes | None:
 
 
 class Kind(NamedTuple):
-    """A kind of answers."""
+    """A kind of answers, and what asks for it."""
 
     gives: Gives
     main: tuple[str, ...]
@@ -499,7 +499,7 @@ def _as_integers(at: Any) -> list[Column]:
 
 
 def _with_exact_times(build: Callable[..., bytes | None]) -> Callable[..., bytes | None]:
-    """The inverse, on a worker."""
+    """The inverse of :func:`_as_integers`, on a worker."""
 
     def rebuilt(micros: Any, whole: Any, missing: Any, kinds: Any, *others: Any) -> bytes | None:
         kind = kinds[0].as_py() if len(kinds) else "bigint"

@@ -35,12 +35,12 @@ def given_number(stream: object) -> int | None:
 
 
 def number_of_frame(df: Any, prototype: Any) -> int:
-    """That of a sketch of all columns of a frame."""
+    """The number of a job that builds a sketch of all columns of a frame."""
     return _hashed(_NUMBER_BITS, "frame", str(prototype._stream), *frame_text(df))
 
 
 def number_of(prototype: Sketch, *words: str) -> int:
-    """That of a job that has no frame, but words that tell it from others."""
+    """The number of a job that has no frame, but words that tell it from others."""
     return _hashed(_NUMBER_BITS, "words", str(prototype._stream), *words)
 
 
@@ -50,7 +50,7 @@ def first_stream(number: int, contents: bytes = b"") -> int:
 
 
 def _hashed(bits: int, *parts: str | bytes) -> int:
-    """The same in every process, unlike ``hash``."""
+    """A hash of this many bits, the same in every process."""
     digest = blake2b(digest_size=8)
     for part in parts:
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part

@@ -101,7 +101,7 @@ class Check:
         self.case, self.law = case, law
 
     def __str__(self) -> str:
-        """For test ids."""
+        """The name of the test."""
         return f"{self.case.name}-{self.law.__name__}"
 
     def __call__(self) -> None:
@@ -635,7 +635,7 @@ def _mutate(frame: bytearray, rng: random.Random) -> None:
 
 
 def bytes_are_the_same_in_every_process(case: SketchCase) -> None:
-    """Whatever ``PYTHONHASHSEED`` is."""
+    """Processes with other hash seeds write the same bytes."""
     sketch = case.make()
     columns = case.stream(2_000)
     order = pickle.dumps((sys.path, type(sketch).__module__, sketch.to_bytes(), columns))
