@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.core.arrays import BoolArray, Int64Array, offsets, ranges
+from recency.core.arrays import BoolArray, Int64Array, is_sorted, offsets, ranges
 
 Rows = slice | Int64Array
 
@@ -114,6 +114,24 @@ class Log:
         """Events between each entry and the one before it, or the start of its stream."""
         gaps: Int64Array = self.ranks - self.values - previous(self.ranks, self.starts)
         return gaps
+
+    def _grown(self, keys: Int64Array, added: Int64Array) -> Self:
+        """This log with larger totals of some keys."""
+        totals = self.totals.copy()
+        totals[keys] += added
+        return replace(self, totals=totals)
+
+    def _interleaved(self, old: Rows | BoolArray, *batch: Int64Array) -> list[Int64Array]:
+        """Keys, times, ranks and values of old entries and of those of a batch, by key.
+
+        The batch is in order of keys, and later than the old entries of its keys.
+        """
+        own = self.entry_keys(), self.times, self.ranks, self.values
+        columns = [np.concatenate([mine[old], new]) for mine, new in zip(own, batch, strict=True)]
+        if is_sorted(columns[0]):
+            return columns
+        order = np.argsort(columns[0], kind="stable")  # two sorted runs: one merge
+        return [column[order] for column in columns]
 
     def _kept(
         self,

@@ -345,12 +345,6 @@ class RankLog(Log):
         values = np.ones(row.size, dtype=np.int64)
         return self._with_batch(grown, keys, times_of(row), ranks, values, cutoff)
 
-    def _grown(self, touched: Int64Array, added: Int64Array) -> "RankLog":
-        """This log with the totals that it will have."""
-        totals = self.totals.copy()
-        totals[touched] += added
-        return replace(self, totals=totals)
-
     def _ranks(
         self, running: Int64Array, keys: Int64Array, touched: Int64Array, before_key: Int64Array
     ) -> Int64Array:
@@ -380,15 +374,8 @@ class RankLog(Log):
         values[key_first[grows]] += self.values[newest[grows]]
         still_old[newest[grows]] = False
 
-        keys = np.concatenate([self.entry_keys()[still_old], keys])
-        order = np.argsort(keys, kind="stable")  # two sorted runs: one merge
-        return grown._retained(
-            keys[order],
-            np.concatenate([self.times[still_old], times])[order],
-            np.concatenate([self.ranks[still_old], ranks])[order],
-            np.concatenate([self.values[still_old], values])[order],
-            cutoff,
-        )
+        keys, times, ranks, values = self._interleaved(still_old, keys, times, ranks, values)
+        return grown._retained(keys, times, ranks, values, cutoff)
 
     def replayed_into(
         self, log: "RankLog", keys: Int64Array, own_cutoff: Int64Array, cutoff: Int64Array

@@ -88,22 +88,15 @@ class TickLog(Log):
         running = np.cumsum(values)
         before_key = running[key_row] - values[key_row]
         shift = np.repeat(self.totals[touched] - before_key, run_lengths(key_row, keys.size))
-        totals = self.totals.copy()
-        totals[touched] += np.diff(before_key, append=running[-1:])
-
-        keys = np.concatenate([self.entry_keys(), keys])
-        times = np.concatenate([self.times, times])
-        ranks = np.concatenate([self.ranks, running + shift])
-        values = np.concatenate([self.values, values])
-        if not is_sorted(keys):
-            order = np.argsort(keys, kind="stable")  # two sorted runs: one merge
-            keys, times, ranks, values = keys[order], times[order], ranks[order], values[order]
+        grown = self._grown(touched, np.diff(before_key, append=running[-1:]))
+        keys, times, ranks, values = self._interleaved(
+            slice(None), keys, times, running + shift, values
+        )
         # Events of one key and time are one entry; the newest goes on growing while its time lasts.
         first = run_starts(times, keys)
         if first.size < times.size:
             ranks = ranks[np.append(first[1:], times.size) - 1]
             keys, times, values = keys[first], times[first], np.add.reduceat(values, first)
-        grown = replace(self, totals=totals)
         return grown._retained(keys, times, ranks, values, latest, cutoff)
 
     def merge(self, into: Int64Array, latest: Int64Array, cutoff: Int64Array) -> "TickLog":
