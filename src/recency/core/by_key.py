@@ -131,6 +131,16 @@ def added(a: Int64Array, b: Int64Array) -> tuple[Int64Array, BoolArray]:
     return np.where(over, INT64_MAX, a + np.where(over, 0, b)), over
 
 
+def with_sums(a: Int64Array, keys: Int64Array, values: Int64Array) -> tuple[Int64Array, BoolArray]:
+    """a plus the sum of the values of each key, all ≥ 0, and which are beyond int64."""
+    if a.size == 1:
+        total = int(a[0]) + exact_sum(values)
+        return np.array([min(total, INT64_MAX)]), np.array([total > INT64_MAX])
+    more, over = sums(keys, values, a.size)
+    together, too_large = added(a, more)
+    return together, over | too_large
+
+
 def last_not_above(
     steps: Int64Array, counts: Int64Array, keys: Int64Array, values: Int64Array
 ) -> Int64Array:

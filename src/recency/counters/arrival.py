@@ -98,10 +98,9 @@ class Arrival:
                 ticks = np.maximum(ticks, before)
                 late_count, _ = by_key.added(late_count, by_key.counts(keys[rows], size))
         latest = by_key.raised(tally.latest, keys, ticks)
-        added, over = by_key.sums(keys, values, size)
-        totals, too_large = by_key.added(tally.totals, added)
-        if over.any() or too_large.any():
-            key = int(np.flatnonzero(over | too_large)[0])
+        totals, over = by_key.with_sums(tally.totals, keys, values)
+        if over.any():
+            key = over.argmax()
             refuse_total(int(tally.totals[key]), values[keys == key], self.total_name)
         return CounterTally(latest, totals, late_count, tally.merge_factor), ticks
 
