@@ -187,6 +187,12 @@ def to_duration(window: object, unit: str | None, name: str = "window") -> int:
     return validate.integer(window, name, 1)
 
 
+def largest_window(window: object, unit: str | None) -> int | None:
+    """The settings ``window`` and ``unit`` of a sketch: the window in ticks, None for no bound."""
+    validate.one_of(unit, "unit", UNITS)
+    return None if window is None else to_duration(window, unit)
+
+
 def _microseconds(window: str | timedelta | np.timedelta64, name: str) -> Fraction:
     if isinstance(window, timedelta):
         if not hasattr(window, "to_timedelta64"):

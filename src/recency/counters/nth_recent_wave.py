@@ -12,7 +12,7 @@ from recency.counters.nth_recent_algorithm import NthRecentAlgorithm
 from recency.estimate import Estimate
 from recency.questions import question, unanswered
 from recency.sketch import Sketch
-from recency.timeunit import UNITS, Duration, Time, to_duration
+from recency.timeunit import Duration, Time, largest_window
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,7 @@ class NthRecentWave(Sketch):
         *,
         unit: Literal["s", "ms", "us"] | None = None,
     ) -> None:
-        validate.one_of(unit, "unit", UNITS)
-        ticks = None if window is None else to_duration(window, unit)
+        ticks = largest_window(window, unit)
         error = validate.fraction(relative_error, "relative_error")
         self.config = NthRecentWaveConfig(ticks, error, unit)
         super().__init__(NthRecentAlgorithm(ticks, error, unit))

@@ -14,7 +14,7 @@ from recency.counters.arrival import Arrival
 from recency.estimate import Estimate
 from recency.questions import question
 from recency.sketch import Sketch
-from recency.timeunit import UNITS, Duration, Time, to_duration
+from recency.timeunit import Duration, Time, largest_window
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,7 @@ class WindowCounter(Sketch):
         late: Literal["raise", "clamp"] = "raise",
         unit: Literal["s", "ms", "us"] | None = None,
     ) -> None:
-        validate.one_of(unit, "unit", UNITS)
-        arrival = Arrival(by, late, unit)
-        ticks = None if window is None else to_duration(window, unit)
+        ticks, arrival = largest_window(window, unit), Arrival(by, late, unit)
         error = validate.fraction(relative_error, "relative_error")
         self.config = WindowConfig(ticks, error, by, late, unit)
         super().__init__(CounterAlgorithm(self.rule, ticks, error, arrival))
