@@ -1,5 +1,4 @@
-"""How large the parts of an ECM-sketch are: the error and the failure
-probability, split so that memory is least.
+"""How large the parts of an ECM-sketch are: error and failure probability, at least memory.
 
 A cell of a row holds the count of an item and that of others which hash there. With width w, the
 others are at most (e/w)·total with probability 1 − 1/e (Markov), in the best of d rows with
