@@ -1,7 +1,7 @@
 """Everything that can be wrong with a call is found here, on the driver, before any job starts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
@@ -136,8 +136,8 @@ def event_source(
                 places[key] = len(columns)
                 columns.append(each.column.alias(f"c{len(columns)}"))
             used.append(places[key])
-        job = Job(prototype, tuple(chosen), tuple(used))
-        jobs.append(_numbered(job, df, chosen, groups, number))
+        own_number = _number(prototype, df, chosen, groups, number)
+        jobs.append(Job(prototype, tuple(chosen), tuple(used), own_number))
     rows = _with_equal_floats(df.select(*columns, *_keys(groups)), groups)
     if len(jobs) == 1:
         for place in places.values():
@@ -145,23 +145,20 @@ def event_source(
     return Source(rows, tuple(jobs), tuple(group.name for group in groups))
 
 
-def _used(df: DataFrame, chosen: Mapping[str, Chosen], groups: Sequence[Chosen]) -> DataFrame:
-    return df.select(*(each.column.alias(role) for role, each in chosen.items()), *_keys(groups))
-
-
-def _numbered(
-    job: Job,
+def _number(
+    prototype: Sketch,
     df: DataFrame,
     chosen: Mapping[str, Chosen],
     groups: Sequence[Chosen],
     number: int | None,
-) -> Job:
-    """The job with its number, if coins are drawn by it: that of a job with these columns alone."""
-    if "id" in chosen or not draws_coins(job.prototype):
-        return job
+) -> int | None:
+    """The number that coins are drawn by, if they are: that of a job with these columns alone."""
+    if "id" in chosen or not draws_coins(prototype):
+        return None
     if number is None:
-        number = number_of_frame(_used(df, chosen, groups), job.prototype)
-    return replace(job, number=number)
+        used = [each.column.alias(role) for role, each in chosen.items()]
+        number = number_of_frame(df.select(*used, *_keys(groups)), prototype)
+    return number
 
 
 def _chosen(

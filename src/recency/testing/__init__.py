@@ -771,12 +771,11 @@ def _interruptible(case: SketchCase) -> Calls:
         return make(), operand
 
     if _merges(case):
-        yield "merge", pair, lambda both: both[0].merge(both[1]), lambda both: bytes_of(both[0])
         yield (
-            "merge, the other",
+            "merge",
             pair,
             lambda both: both[0].merge(both[1]),
-            lambda both: both[1].to_bytes(),
+            lambda both: (bytes_of(both[0]), both[1].to_bytes()),
         )
 
     def bank() -> Bank[Sketch]:
