@@ -1,12 +1,12 @@
 """Which decays have a small summary with relative errors, and why the others have none.
 
-A correlated sum is that of the elements with values from a threshold on, the threshold being chosen
-when asked. Cormode, Tirthapura & Xu 2009 (*Time-Decayed Correlated Aggregates*) show what it takes
-to answer with an error relative to the answer (§4).
+A correlated sum is that of the elements with values from a threshold on, where the question gives
+the threshold. Cormode, Tirthapura & Xu 2009 (*Time-Decayed Correlated Aggregates*, §4) prove for
+which decays a small summary can answer with an error relative to the answer.
 
-Refusals point to ``DecayedSample``, whose error is relative to the whole sum. That one capacity of
-it serves any decay is measured (``tests/accuracy/test_decayed_sample.py``), not proved: the
-theorems are about windows, and about integral decays.
+Error texts mention ``DecayedSample``, whose error is relative to the sum of all elements. That one
+capacity of it is enough for any decay is measured (``tests/accuracy/test_decayed_sample.py``), not
+proved: the theorems are about windows, and about integral decays.
 """
 
 from typing import NoReturn
@@ -20,7 +20,7 @@ _INSTEAD = (
 
 
 def check_converging(given: object) -> None:
-    """Refuse decays under which no small summary keeps relative errors, and say why."""
+    """Refuse decays for which no small summary has relative errors, with the reason."""
     decay = checked_decay(given)
 
     def refuse(kind: str, reason: str, theorem: str, instead: str = "") -> NoReturn:
