@@ -1,4 +1,4 @@
-"""Everything that works on any session, as a program: prints what it made, to be compared.
+"""Everything that works on any session, as a program that prints results to compare.
 
 ``python everything.py classic`` or ``connect``.
 """
@@ -36,7 +36,7 @@ def by_group(table):
 
 
 def coins(spark, clicks):
-    """Whether each job has a number of its own, and the same again; sessions differ in them."""
+    """Whether each job has its own number, and the same again; sessions differ in this."""
     path = tempfile.mkdtemp() + "/clicks"
     clicks.limit(10).write.parquet(path)
     rows = [(i,) for i in range(3)]

@@ -1,4 +1,4 @@
-"""Spark Connect makes the same bytes as classic Spark. A session of it needs its own process."""
+"""Spark Connect gives the same bytes as classic Spark. Its session needs its own process."""
 
 import json
 import subprocess
