@@ -357,7 +357,7 @@ def test_counts_with_weights_that_are_far_apart():
     nothing = DecayedSample()
     nothing.update(at=1, weight=0)
     assert nothing.count() == nothing.query() == Estimate(0.0, 0.0, 0.0)
-    with pytest.raises(ValueError, match="weigh something"):
+    with pytest.raises(ValueError, match="decayed weight above 0"):
         nothing.mean()
     sketch = DecayedSample(capacity=20)
     sketch.update_many(7.0, at=range(1000), weight=[2.0**900] * 500 + [5e-324] * 500)
@@ -504,9 +504,9 @@ def test_weighted_intervals_cover():
         (lambda: DecayedSample().median(), ValueError, "needs elements"),
         (lambda: DecayedSample().mean(), ValueError, "needs elements"),
         (lambda: DecayedSample().rank(1), ValueError, "needs elements"),
-        (lambda: few().median(SlidingWindow(1), 99), ValueError, "weigh something"),
-        (lambda: few().mean(SlidingWindow(1), 99), ValueError, "weigh something"),
-        (lambda: few().rank(1, SlidingWindow(1), 99), ValueError, "weigh something"),
+        (lambda: few().median(SlidingWindow(1), 99), ValueError, "decayed weight above 0"),
+        (lambda: few().mean(SlidingWindow(1), 99), ValueError, "decayed weight above 0"),
+        (lambda: few().rank(1, SlidingWindow(1), 99), ValueError, "decayed weight above 0"),
     ],
 )
 def test_bad_settings_and_questions_are_refused(make, error, message):
@@ -609,7 +609,7 @@ def test_an_exponential_decay_answers_after_any_time_without_events():
 def test_an_error_says_that_all_elements_decayed():
     sketch = DecayedSample(decay=PolyExponential(1, 2, scale=4))
     sketch.update_many(np.arange(1000.0), at=np.arange(1000), id=np.arange(1000))
-    with pytest.raises(NoAnswerError, match="faded below 2⁻³² of the largest weight"):
+    with pytest.raises(NoAnswerError, match="decayed below 2⁻³² of the largest weight"):
         sketch.median(now=3000)
 
 

@@ -116,7 +116,7 @@ class CellAlgorithm(Algorithm):
 
     def _refuse_id(self) -> None:
         if not self.draws_coins:
-            raise TypeError('id must be left out: it makes coins, for counter="rw"')
+            raise TypeError('id must be left out: only counter="rw" and names=True use it')
 
     def check_row(self, tally: Any, last: Any, item: Any, at: Any, weight: Any, id: Any) -> Any:
         """Return an event, with the latest time, total and number of late events after it."""

@@ -25,7 +25,7 @@ class Counts(ABC):
     """Counts of cells in ascending order of their numbers, key · stride + cell."""
 
     is_certain: bool
-    """Whether upper bounds hold without a doubt."""
+    """Whether upper bounds are certain."""
     middle: FloatArray
     """The estimate of each cell, and 0 behind them: of cells that are left out."""
 

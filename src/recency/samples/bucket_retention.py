@@ -205,7 +205,7 @@ class KeepAll:
         held = by_key.counts(sample.keys, tally.size) + more
         if (held > self._capacity).any():
             raise ValueError(
-                f"{self._decay} is kept exactly, every element that still counts: there "
+                f"every element that still counts is kept under {self._decay}: there "
                 f"would be {held[held > self._capacity][0]}, and capacity is {self._capacity}"
             )
         return Samples(sample, np.ones(tally.size, dtype=np.int64), (tally.index - held,))

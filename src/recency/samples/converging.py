@@ -14,8 +14,8 @@ from typing import NoReturn
 from recency.decay import FiniteExponential, checked_decay
 
 _INSTEAD = (
-    "use DecayedSample, whose correlated_sum errs by a part of the whole sum under any decay, or a "
-    "converging decay such as Polynomial"
+    "use DecayedSample, whose correlated_sum has an error relative to the sum of all elements "
+    "under any decay, or a converging decay such as Polynomial"
 )
 
 
@@ -38,7 +38,7 @@ def check_converging(given: object) -> None:
             "as much as storing them",
             "4.1",
         )
-    finite = ", or FiniteExponential, under which elements that count are kept one by one"
+    finite = ", or FiniteExponential, under which every element that still counts is kept"
     linear = "relative errors need Ω(m log(n/m)) bits for m values in n = Θ(m) elements"
     if "exponential" in decay.kinds:
         refuse("exponential", linear, "4.2", finite)
@@ -46,6 +46,6 @@ def check_converging(given: object) -> None:
         refuse("super-exponential", linear, "4.3", finite)
     if "converging" not in decay.kinds:
         raise ValueError(
-            f"decay must be converging, but {decay} does not say so (kinds): where f(x + 1)/f(x) "
-            f"falls, elements of a bucket do not stay alike; {_INSTEAD}"
+            f"decay must be converging, but the kinds of {decay} do not include it: where "
+            f"f(x + 1)/f(x) decreases, a bucket does not stay within its spread; {_INSTEAD}"
         )

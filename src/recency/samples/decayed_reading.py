@@ -57,7 +57,7 @@ class OneDecay:
         """Return the decay of the sketch; refuse another."""
         if decay is not None and decay != self.decay:
             raise ValueError(
-                f"decay must be left out, or {self.decay}: elements were kept for it alone"
+                f"decay must be left out, or be that of the constructor, {self.decay}; got {decay}"
             )
         return self.decay
 

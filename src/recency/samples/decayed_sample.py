@@ -140,7 +140,7 @@ class DecayedSample(Sketch):
         if decay is not None:
             check_decay(decay, width)
         if validate.integer(copies, "copies", 1, _MOST_COPIES) % 2 == 0:
-            raise ValueError(f"copies must be odd, for there to be a median, got {copies}")
+            raise ValueError(f"copies must be odd, got {copies}: answers are medians")
         doubt = doubt_per_copy(1 - sure, int(copies))
         self.config = DecayedSampleConfig(
             error,

@@ -31,8 +31,8 @@ _ROUNDING = 2.0**-51  # relative error of a sum, a quotient and a product, doubl
 
 TOO_SMALL = "none of the elements was sampled: it needs a larger capacity"
 FADED = (
-    "every element has faded below 2⁻³² of the largest weight ever seen, and less than that is not "
-    "kept under a decay that was given when the sketch was built"
+    "every element has decayed below 2⁻³² of the largest weight ever seen: a sketch with a decay "
+    "in its constructor does not keep such elements"
 )
 
 Triple = tuple[float, float, float]
@@ -184,7 +184,7 @@ class Weighed:
             return
         if self.most:
             raise NoAnswerError(self.why)
-        raise NoAnswerError("this question needs elements that weigh something")
+        raise NoAnswerError("this question needs elements with a decayed weight above 0")
 
     def share_of(self, matches: BoolArray, confidence: float) -> Triple:
         """Return the share, in [0, 1], of the elements that match."""
