@@ -2,13 +2,20 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test test-spark40 cluster-test demo bench clean
+.PHONY: check test lint test-spark40 cluster-test demo bench clean
 
-test: .venv/dev.installed .venv/java.found
+# For every save: some two minutes on two cores.
+check: lint
+	$(BIN)/pytest -n 2 --a-tenth-of-laws tests/unit tests/golden tests/laws
+
+# Everything, and all that CI runs; the longest tests are printed.
+test: lint .venv/java.found
+	$(BIN)/pytest -n 2 --dist loadgroup --durations 20
+
+lint: .venv/dev.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadgroup
 
 # What touches Spark, on the oldest version that is supported; that one leaves sockets to be closed
 # by the garbage collector, which is not an error of the tests.

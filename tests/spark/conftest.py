@@ -5,7 +5,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-ALONE = ("test_connect.py", "test_cluster.py", "test_faults.py")
+ALONE = ("test_cluster.py", "test_faults.py")
 
 
 def pytest_collection_modifyitems(items):

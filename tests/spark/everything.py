@@ -1,11 +1,10 @@
-"""Everything that works on any session, as a program that prints results to compare.
+"""Everything that works on any session, with digests of the results to compare.
 
-``python everything.py classic`` or ``connect``.
+As a program, on Spark Connect, whose sessions need a process of their own.
 """
 
 import hashlib
 import json
-import sys
 import tempfile
 
 from pyspark.sql import SparkSession
@@ -67,9 +66,7 @@ def coins(spark, clicks):
     }
 
 
-def main(kind):
-    builder = SparkSession.builder
-    spark = session(builder.remote("local[2]") if kind == "connect" else builder.master("local[2]"))
+def made_by(spark):
     clicks = spark.range(0, 30_000, 1, 3).select(
         F.timestamp_seconds(F.lit(1_762_056_000) + F.col("id") * 3 % 80_000).alias("t"),
         (F.col("id") * 7919 % 1000).cast("string").alias("user"),
@@ -113,9 +110,10 @@ def main(kind):
                from clicks group by page order by page"""
         ).collect()
     ]
-    spark.stop()
-    print(json.dumps(made))
+    return made
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    remote = session(SparkSession.builder.remote("local[2]"))
+    print(json.dumps(made_by(remote)))
+    remote.stop()

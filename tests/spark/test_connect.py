@@ -1,23 +1,24 @@
-"""Spark Connect gives the same bytes as classic Spark. Its session needs its own process."""
+"""Spark Connect gives the same bytes as classic Spark."""
 
 import json
 import subprocess
 import sys
-from pathlib import Path
 
-PROGRAM = Path(__file__).parent / "everything.py"
-
-
-def made_by(kind):
-    finished = subprocess.run(
-        [sys.executable, str(PROGRAM), kind], capture_output=True, text=True, timeout=500
-    )
-    assert finished.returncode == 0, finished.stderr[-3000:]
-    return json.loads(finished.stdout.splitlines()[-1])
+import everything
 
 
-def test_connect_and_classic_make_the_same():
-    classic, connect = made_by("classic"), made_by("connect")
+def test_connect_and_classic_make_the_same(spark):
+    command = [sys.executable, everything.__file__]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as remote:
+        zone = spark.conf.get("spark.sql.session.timeZone")
+        classic = everything.made_by(spark)
+        spark.conf.set("spark.sql.session.timeZone", zone)
+        said, errors = remote.communicate(timeout=500)
+    assert remote.returncode == 0, errors[-3000:]
+    connect = json.loads(said.splitlines()[-1])
+    classic = json.loads(json.dumps(classic))
     assert (classic.pop("session"), connect.pop("session")) == ("session", "connect")
     assert connect == classic
     assert classic["coins"] == {"own": True, "again": True, "streams": True}

@@ -18,11 +18,11 @@ from recency import (
     RandomizedWave,
     SumWave,
     WeightBasedMergingHistogram,
-    coins,
     loads,
     merge_all,
 )
 from recency.decay import Polynomial
+from recency.samples import coins
 from recency.spark import checks, frame_text, on, register, sketch_df, sketch_many, sketch_rdd
 from recency.spark import functions as R
 from recency.spark.job_number import draws_coins, first_stream, number_of_frame

@@ -119,16 +119,18 @@ def test_a_decay_of_the_constructor(seed, decay):
     known = elements(columns, seed)
     clock = int(columns["at"].max())
 
-    def expiry(hashes, w, t, level):
+    ages = np.arange(3000)
+    left = {coin: decay.integral(np.full(3000, w), ages) for coin, (_, w, _) in known.items()}
+
+    def expiry(coin, level):
         """The first time at which none of the first ⌊w·g⌋ integers is sampled; at most 3 000."""
-        for age in range(3000):
-            left = int(decay.integral(w, age))
-            if not hits(hashes[:left], level):
-                return t + age
-        return t + 3000
+        hashes, _, t = known[coin]
+        first = next((j for j, each in enumerate(hashes) if each < PRIME >> level), len(hashes))
+        none = left[coin] <= first
+        return t + (int(np.argmax(none)) if none.any() else 3000)
 
     for level in range(12):
-        expiries = {coin: expiry(hashes, w, t, level) for coin, (hashes, w, t) in known.items()}
+        expiries = {coin: expiry(coin, level) for coin in known}
         alive = {coin: each for coin, each in expiries.items() if each > clock}
         edge = sorted(alive.values(), reverse=True)[capacity] if len(alive) > capacity else clock
         expected = {coin: each for coin, each in alive.items() if each > edge}
