@@ -67,9 +67,9 @@ class DyadicEcm(CellSketch):
     **Guarantee.** Let ε be ``relative_error`` and T the total of the window.
     ``heavy_hitters(φ)`` returns every item that occurred at least (φ + ε)·T times; with
     ``counter="eh"`` and ``"dw"`` this is certain. With probability ``confidence`` it returns no
-    item that occurred less than φ·T times (Theorem 5), provided φ ≤ (1 − 3ε)/4. The error of the
-    count of one item is at most ``guarantee`` · T, that of a range at most 2 · ``universe_bits`` ·
-    ``guarantee`` · T. The interval of an answer is usually narrower.
+    item that occurred less than φ·T times (Theorem 5), provided φ ≤ (1 − 3ε)/4. The error
+    bound for the count of one item is ``guarantee`` · T, and for a range at most
+    2 · ``universe_bits`` · ``guarantee`` · T. Each answer has its own interval.
 
     **Cost.** At the defaults there are 88 rows of 56 cells; :meth:`forecast` gives the memory. If a
     scale has no more ranges than a row has cells, each range has its own cell. Of these scales only

@@ -72,11 +72,11 @@ class DecayedSample(Sketch):
     relative_error, confidence
         Error bound ε, and the least probability with which it holds. Both in (0, 1).
     decay
-        None: each question chooses a decay. If a decay is given here, all questions use it, and
-        each level keeps the elements whose decayed weight stays large longest, so that an old heavy
-        element is kept and a recent light one discarded. ``capacity`` is then 3 301 at the
-        defaults, and the guarantee holds for sums of at least capacity/2³² of the largest weight
-        ever seen.
+        None: each question chooses a decay. If a decay is given here, all questions use it. Each
+        level then keeps the elements whose decayed weight stays longest above its threshold, so
+        that an old heavy element may be kept and a recent light one discarded. ``capacity`` is
+        3 301 at the defaults, and the guarantee holds for sums of at least capacity/2³² of the
+        largest weight ever seen.
     window
         Largest age that matters, in ticks or, with ``unit``, a duration: older elements are
         discarded, and a decay must be 0 from that age on. None: no limit.
