@@ -1,4 +1,4 @@
-"""How fast and how large is the decayed sample, with the decay chosen now or beforehand?"""
+"""Speed and size of the decayed sample, with the decay in the question or in the constructor."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ DECAYS = {
 
 
 def columns():
-    """Weights to 999, all ids distinct, up to 2 000 ticks late."""
+    """Weights up to 999, all ids distinct, up to 2 000 ticks late."""
     rng = np.random.default_rng(0)
     return {
         "value": rng.integers(0, 1000, EVENTS),

@@ -1,4 +1,4 @@
-"""How fast and how large are heavy hitters, ranges and quantiles?"""
+"""Speed and size of heavy hitters, ranges and quantiles."""
 
 import numpy as np
 

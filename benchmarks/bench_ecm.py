@@ -1,4 +1,4 @@
-"""How fast and how large is the ECM-sketch, beside a count-min sketch without windows?"""
+"""Speed and size of the ECM-sketch, compared with a count-min sketch without windows."""
 
 import numpy as np
 from datasketches import count_min_sketch

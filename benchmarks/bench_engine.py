@@ -1,8 +1,8 @@
-"""Latency and throughput of the engine, against another state of the source.
+"""Latency and throughput of the engine, compared with another version of the source.
 
-``python bench_engine.py OTHER/src`` runs every case by turns with the other source and with this
-one, in processes of their own, and reports this time over the other's: medians of all rounds but
-the first. Without an argument, this source alone, in milliseconds.
+``python bench_engine.py OTHER/src`` runs every case alternately with the other source and with this
+one, in separate processes. It prints the ratio of times, this source over the other, as medians of
+all rounds but the first. Without an argument it prints milliseconds for this source.
 """
 
 import json
@@ -68,7 +68,7 @@ SLOW = ("EcmSketch", "DyadicEcm", "DecayedSample, fixed decay", "WeightBasedMerg
 
 
 def cases():
-    """Names, and what is timed; what is made before is not."""
+    """Names and the calls to time; preparations are not timed."""
     from recency import Bank, EcmSketch, ExponentialHistogram, RandomizedWave, decode_many
     from recency.sketch import merge_all
 

@@ -1,4 +1,4 @@
-"""How fast and how large are the sketches on level samples, beside DataSketches?"""
+"""Speed and size of the sketches on level samples, compared with DataSketches."""
 
 import math
 from itertools import pairwise
@@ -69,7 +69,7 @@ def size(report):
 
 
 def against_hll_per_minute(report):
-    """Two days; distinct visitors in the last hours, from one wave and from a sketch per minute."""
+    """Two days; distinct visitors of the last hours, from one wave and from a sketch per minute."""
     rng = np.random.default_rng(3)
     minutes = 3_300  # 55 hours, the larger part of three days
     events = 6_600_000

@@ -1,6 +1,6 @@
-"""The same questions to DataSketches, a sketch for every minute, and to one sketch of ours.
+"""The same questions to DataSketches, with one sketch per minute, and to one sketch of ours.
 
-Two days of events; windows of many lengths that begin in the middle of a minute, as windows do.
+There are two days of events, and windows of many lengths that begin in the middle of a minute.
 """
 
 from itertools import pairwise
@@ -31,18 +31,18 @@ def events():
 
 
 def per_minute(times, feed):
-    """A sketch for each minute."""
+    """Return one sketch per minute."""
     bounds = np.searchsorted(times, np.arange(MINUTES + 1) * 60)
     return [feed(slice(a, b)) for a, b in pairwise(bounds)]
 
 
 def minutes_of(window):
-    """Those that come closest to the window (NOW − window, NOW]."""
+    """Return the minutes that are closest to the window (NOW − window, NOW]."""
     return range(round((NOW - window) / 60), MINUTES)
 
 
 def merged(empty, sketches, window):
-    """What the sketches of those minutes come to, one by one."""
+    """Return the merged sketch of those minutes."""
     add = empty.update if isinstance(empty, (hll_union, theta_union)) else empty.merge
     for i in minutes_of(window):
         add(sketches[i])
@@ -56,7 +56,7 @@ def each_fed(sketch, items):
 
 
 def compared(question, contestants, errors, repeat):
-    """Rows for (name, bytes, ask); errors are those of what ``ask`` says of every window."""
+    """Return rows for (name, bytes, ask), with the errors of the answers for every window."""
     rows = []
     for name, size, ask in contestants:
         answers = [ask(window) for window in WINDOWS]

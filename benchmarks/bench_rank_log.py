@@ -1,4 +1,4 @@
-"""How fast is the keyed rank log, and how fast are many small logs written and read?"""
+"""Speed of the keyed rank log, and of writing and reading many small logs."""
 
 import numpy as np
 

@@ -1,8 +1,8 @@
-"""What does a sketch cost beside the pass over the data that it needs anyway?
+"""Cost of a sketch on Spark, compared with a pass that only reads the data.
 
-Times are ratios to a pass that only counts rows (``mapInArrow``, so that rows cross into Python),
-all in one run, in turns, best of several. ``ROWS`` in the environment makes it smaller; arguments
-name the only jobs to run, and then no results are written.
+Times are ratios to a pass that only counts rows (with ``mapInArrow``, so that rows are moved into
+Python). All jobs run alternately in one run, and the best of several times counts. ``ROWS`` in the
+environment sets the number of rows. Arguments select jobs, and then no results are written.
 """
 
 import os
@@ -40,7 +40,7 @@ FOLDER = Path(__file__).parent.parent / "build" / "bench" / str(ROWS)
 
 
 def write_events():
-    """(ts, user, g) and (ts, url): two days in milliseconds, a little out of order."""
+    """Write (ts, user, g) and (ts, url): two days in milliseconds, slightly out of order."""
     if (FOLDER / "done").exists():
         return
     rng = np.random.default_rng(0)
@@ -63,7 +63,7 @@ def write_events():
 
 
 def stored(spark, name, prototype, least, **columns):
-    """A table of stored sketches, one for each of the groups from ``least`` on."""
+    """Return a table of stored sketches, one per group from ``least`` on."""
     path = FOLDER / "stored" / name
     if not (path / "_SUCCESS").exists():
         events = spark.read.parquet(str(FOLDER / "events")).where(F.col("g") >= least)
@@ -201,7 +201,7 @@ def main():
 
 
 def driver_bytes():
-    """The most that this process, the driver, has ever taken."""
+    """Return the largest memory of this process, the driver, so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

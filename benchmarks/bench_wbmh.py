@@ -1,4 +1,4 @@
-"""How fast and how large is the weight-based merging histogram?"""
+"""Speed and size of the weight-based merging histogram."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ DECAY = Polynomial(1.5)
 
 
 def columns():
-    """Zipf values to a million, weights to 99, up to 2 000 ticks late."""
+    """Zipf values up to a million, weights up to 99, up to 2 000 ticks late."""
     rng = np.random.default_rng(0)
     return {
         "value": rng.zipf(1.3, EVENTS) % 1_000_000,

@@ -1,4 +1,4 @@
-"""How fast and how large are the exponential histogram and the deterministic wave?"""
+"""Speed and size of the exponential histogram and the deterministic wave."""
 
 import numpy as np
 from datasketches import kll_doubles_sketch

@@ -13,7 +13,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 
 def seconds(run: Callable[[], object], repeat: int = 5) -> float:
-    """Best of several runs: the machine is noisy, and noise only ever adds."""
+    """Return the best of several runs, since noise of the machine only adds time."""
     best = float("inf")
     for _ in range(repeat):
         gc.collect()
@@ -24,7 +24,7 @@ def seconds(run: Callable[[], object], repeat: int = 5) -> float:
 
 
 def feed(sketch, columns: dict, batch: int, events: int | None = None):
-    """The sketch after so many events, in batches; nothing waits in a buffer."""
+    """Return the sketch after this number of events, in batches, with an empty buffer."""
     size = events or len(columns["at"])
     for begin in range(0, size, batch):
         part = slice(begin, min(begin + batch, size))
@@ -44,7 +44,7 @@ def write_table(name: str, columns: list[str], rows: list[tuple]) -> None:
 
 
 def save(figure, name: str) -> None:
-    """A picture for the docs; logarithmic axes have labels at powers of ten alone."""
+    """Save a picture for the docs; logarithmic axes have labels at powers of ten only."""
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             low, high = sorted(axis.get_view_interval())
@@ -55,7 +55,7 @@ def save(figure, name: str) -> None:
 
 
 class Report:
-    """Prints one line per figure and writes them all to ``results/<name>.tsv``."""
+    """Prints one line per figure, and writes all lines to ``results/<name>.tsv``."""
 
     def __init__(self, name: str) -> None:
         self._path = RESULTS / f"{name}.tsv"

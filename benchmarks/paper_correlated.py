@@ -1,8 +1,9 @@
-"""The experiments of Cormode, Tirthapura & Xu 2009 (*Correlated Aggregates*, §5), on such data.
+"""The experiments of Cormode, Tirthapura & Xu 2009 (*Correlated Aggregates*, §5), repeated.
 
-``python paper_correlated.py [events]``: requests of one day shaped like the World Cup's (client,
-size modulo 100, second), and uniform random data. Tables go to ``results/paper_correlated_*.tsv``,
-pictures to ``../docs``. The paper had 33 695 769 elements in each.
+``python paper_correlated.py [events]`` uses requests of one day, shaped like those of the World Cup
+(client, size modulo 100, second), and uniform random data. Tables are written to
+``results/paper_correlated_*.tsv``, pictures to ``../docs``. The paper had 33 695 769 elements in
+each.
 """
 
 import sys
@@ -33,12 +34,12 @@ class Data:
         self.thresholds = np.quantile(values, QUANTILES, method="lower").tolist()
 
     def exact(self, decay, thresholds):
-        """The decayed sum of all, and those from each threshold on."""
+        """Return the decayed sum of all elements, and those from each threshold on."""
         decayed = self.weights * decay(self.now - self.times)
         return decayed.sum(), [float(decayed[self.values >= each].sum()) for each in thresholds]
 
     def fed(self, sketch):
-        """The sketch after all elements, and elements per second."""
+        """Return the sketch after all elements, and elements per second."""
         start = time.perf_counter()
         for begin in range(0, self.times.size, BATCH):
             part = slice(begin, begin + BATCH)
@@ -50,7 +51,7 @@ class Data:
 
 
 def world_cup(events, seed=619):
-    """One day: clients by Zipf's law, daily tides, and logs of servers that come interleaved."""
+    """One day: clients by Zipf's law, a daily cycle, and interleaved logs of servers."""
     rng = np.random.default_rng(seed)
     clients = np.minimum(rng.zipf(1.4, events), 10**12) * 7919 % MAX_VALUE + 1
     day = rng.integers(0, 86_400, 3 * events)
@@ -71,7 +72,7 @@ def synthetic(events, seed=45):
 
 
 def additive(sets):
-    """Figure 8: error as a share of the whole against space, a sliding window; throughput."""
+    """Figure 8: error as a share of the whole against space, under a sliding window; throughput."""
     rows = []
     for data in sets:
         decay = SlidingWindow(data.window)
@@ -97,7 +98,7 @@ def additive(sets):
 def relative(sets):
     """Figure 9: relative error against space, f = (x + 1)^−1.5; throughput.
 
-    Beside ours, the paper's split of ε: regions of 1 + ε/2, samples for ε/2.
+    It also has the paper's split of ε: regions of 1 + ε/2, and samples for ε/2.
     """
     rows = []
     for data in sets:
@@ -127,7 +128,7 @@ def relative(sets):
 
 
 def rare(data):
-    """What the two guarantees mean: the error of S_τ, relative to itself, as τ rises."""
+    """The difference of both guarantees: the error of S_τ, relative to itself, as τ increases."""
     decay = Polynomial(1.5, scale=3600)
     shares = (0.5, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
     thresholds = np.quantile(data.values, 1 - np.array(shares), method="lower").tolist()
@@ -198,7 +199,7 @@ def pictures(figure8, figure9, rows):
 
 
 def claims(figure8, figure9):
-    """What the paper says, and whether it held here."""
+    """The claims of the paper, and whether they hold here."""
     rows = []
     worst = max(row[9] / row[10] for row in figure8)
     rows.append(("largest additive error, as a share of ε", worst, "≤ 1", worst <= 1))

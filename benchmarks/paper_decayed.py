@@ -1,8 +1,8 @@
-"""The experiments of Cormode, Tirthapura & Xu 2009 (*Time-Decaying Sketches*, §5), on such a trace.
+"""The experiments of Cormode, Tirthapura & Xu 2009 (*Time-Decaying Sketches*, §5), repeated.
 
-``python paper_decayed.py [events]``: requests shaped like the World Cup's of 1998, put through the
-four steps of §5.1. Tables go to ``results/paper_decayed_*.tsv``, pictures to ``../docs``. The paper
-had 32 355 332 elements, of which 24 498 894 are distinct, in a day.
+``python paper_decayed.py [events]`` uses requests shaped like those of the World Cup of 1998, after
+the four steps of §5.1. Tables are written to ``results/paper_decayed_*.tsv``, pictures to
+``../docs``. The paper had 32 355 332 elements, of which 24 498 894 are distinct, in a day.
 """
 
 import sys
@@ -41,7 +41,7 @@ PREDICATES = {f"v/w ≥ {k}": (lambda v, w, k=k: v >= k * w) for k in (2, 3, 4)}
 
 
 class Trace:
-    """Elements in order of arrival, some of them several times; asked when the last has come."""
+    """Elements in order of arrival, some of them several times; questions follow the last one."""
 
     def __init__(self, events, seed=58):
         rng = np.random.default_rng(seed)
@@ -73,7 +73,7 @@ class Trace:
         self.firsts = np.unique(self.ids, return_index=True)[1]
 
     def exact(self, decay, is_whole):
-        """Values and decayed weights of the distinct elements."""
+        """Return values and decayed weights of the distinct elements."""
         values, weights, times = (
             each[self.firsts] for each in (self.values, self.weights, self.times)
         )
@@ -81,7 +81,7 @@ class Trace:
         return values, weights, np.floor(decayed) if is_whole else decayed
 
     def fed(self, sketch, events=None):
-        """The sketch after all elements, and elements per second."""
+        """Return the sketch after all elements, and elements per second."""
         events = events or self.times.size
         columns = {
             "value": self.values, "at": self.times, "weight": self.weights, "id": self.ids
@@ -106,7 +106,7 @@ def capacity_of(constant, error=ERROR):
 
 
 def errors_of(task):
-    """Relative error of the sum, additive errors of the shares, of one sketch."""
+    """Return the relative error of the sum, and the additive errors of the shares."""
     events, sampler, name, constant, seed = task
     trace, decay = trace_of(events), DECAYS[name]
     sketch = DecayedSample(
@@ -193,7 +193,7 @@ def speed(trace):
 
 
 def chosen_when_asked(task):
-    """Relative errors under windows of many lengths: which of two levels answers is chance."""
+    """Relative errors under windows of many lengths; which of two levels answers is random."""
     events, sampler, seed = task
     trace = trace_of(events)
     sketch, rate = trace.fed(DecayedSample(ERROR, sampler=sampler, seed=seed))
@@ -263,7 +263,7 @@ def pictures(dots, sizes, speeds):
 
 
 def claims(rows, sizes, speeds):
-    """What the paper says, and whether it held here."""
+    """The claims of the paper, and whether they hold here."""
     ranges = [row for row in rows if row[0] == "range"]
     sums = float(np.mean([row[3] for row in ranges if row[2] == 2]))
     shares = float(np.mean([row[4:7] for row in ranges if row[2] == 1]))

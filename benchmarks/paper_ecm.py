@@ -1,8 +1,9 @@
-"""The experiments of Papapetrou, Garofalakis & Deligiannakis 2012 (§7), on traces like theirs.
+"""The experiments of Papapetrou, Garofalakis & Deligiannakis 2012 (§7), on similar traces.
 
-``python paper_ecm.py [events]``: a Zipf trace shaped like the World Cup's of 1998 (33 servers,
-89 997 pages, a window of 10⁶ seconds) and the flights out of New York in 2013 (aircraft as items,
-airlines as servers). Tables go to ``results/paper_ecm_*.tsv``, pictures to ``../docs``.
+``python paper_ecm.py [events]`` uses a Zipf trace shaped like that of the World Cup of 1998 (33
+servers, 89 997 pages, a window of 10⁶ seconds) and the flights out of New York in 2013 (aircraft as
+items, airlines as servers). Tables are written to ``results/paper_ecm_*.tsv``, pictures to
+``../docs``.
 """
 
 import sys
@@ -43,13 +44,13 @@ class Trace:
         return self.items[rows], self.times[rows]
 
     def split(self, servers, seed=0):
-        """The same events at another number of servers."""
+        """Return the same events with another number of servers."""
         which = np.random.default_rng(seed).integers(0, servers, self.items.size)
         return Trace(self.name, self.items, self.times, which)
 
 
 def world_cup(events, seed=98):
-    """Requests with daily tides over 18 days: Zipf's law over pages, and busier servers."""
+    """Requests with daily cycles over 18 days: Zipf's law over pages, servers of unequal load."""
     rng = np.random.default_rng(seed)
     pages, servers = 89_997, 33
     weights = 1 / np.arange(1, pages + 1) ** 0.95
@@ -75,7 +76,7 @@ def flights():
 
 
 def point_errors(sketch, trace):
-    """|estimate − truth| / total, of all items in each range: the average, and the largest."""
+    """Return |estimate − truth| / total over all items in each range: the mean, and the largest."""
     average, largest = [], []
     for width in trace.ranges:
         items, counts = trace.truth[width]
@@ -86,7 +87,7 @@ def point_errors(sketch, trace):
 
 
 def join_errors(sketch, trace):
-    """The same of self-joins, relative to the square of the total."""
+    """Return the same for self-joins, relative to the square of the total."""
     off = []
     for width in trace.ranges:
         _, counts = trace.truth[width]
@@ -122,7 +123,7 @@ def leaves_of(trace, error, counter, question):
 
 
 def up_a_binary_tree(sketches):
-    """The root, and the bytes that were sent on the way: every sketch but the root's, once."""
+    """Return the root, and the bytes sent: every sketch but the root, once."""
     sent = 0
     while len(sketches) > 1:
         sent += sum(sketch.nbytes for sketch in sketches)
@@ -168,7 +169,7 @@ def update_rates(traces):
 
 
 def distributed(traces):
-    """Table 4 and Figure 5: a binary tree of servers beside one sketch of everything."""
+    """Table 4 and Figure 5: a binary tree of servers, compared with one sketch of all events."""
     rows = []
     for trace in traces:
         for question, counter in (("point", "eh"), ("self-join", "eh"), ("point", "rw")):
@@ -238,14 +239,14 @@ def pictures(traces, figure4, table4, figure6):
 
 
 def claims(figure4, table4):
-    """What the paper says, and whether it held here."""
+    """The claims of the paper, and whether they hold here."""
     worst = max(row[6] / row[3] for row in figure4)
     ratio = max(row[6] for row in table4)
     share = max(row[7] / row[3] for row in table4)
     sizes = {row[:4]: row[4] for row in figure4 if row[1] == "point"}
 
     def against_eh(other, trace):
-        """Sizes as multiples of those of ECM-EH."""
+        """Return sizes as multiples of those of ECM-EH."""
         return [
             size / sizes[(name, question, "ECM-EH", error)]
             for (name, question, sketch, error), size in sizes.items()

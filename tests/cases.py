@@ -32,7 +32,7 @@ from recency.testing import SketchCase
 
 
 def _ordered_events(most_value):
-    """Streams with ties, idle stretches, zeros and repeated values; ``at`` never decreases."""
+    """Streams with ties, time without events, zeros and repeated values, in time order."""
     steps = st.lists(
         st.tuples(st.sampled_from([0, 0, 1, 1, 2, 7, 40]), st.integers(0, most_value)),
         max_size=120,
@@ -50,7 +50,7 @@ def _latest(events):
 
 
 def _window_questions(largest):
-    """Windows that begin one tick before, at, and after each event, now and a little later."""
+    """Windows that begin one tick before, at, and after each event, for now and a bit later."""
 
     def questions(events):
         asked = [{}, {"window": 1}, {"window": largest}]
@@ -975,7 +975,7 @@ def _decayed_cases():
 
 
 def _correlated_cases():
-    """Samples in buckets; one bucket; everything kept."""
+    """Samples in buckets; one bucket; all elements kept."""
     values = st.integers(0, 9) | st.floats(0, 1e3) | st.sampled_from([0.0, 7, 1000])
     weights = st.sampled_from([0, 1, 1, 2.5, 1000, 2.0**-30]) | st.floats(0, 1e6)
     columns = {"value": values, "weight": weights}
@@ -1079,9 +1079,9 @@ def _correlated_cases():
 
 
 def _interrupted(cases):
-    """The first case of a class at every line of its calls; the others at a few, spread over them.
+    """The first case of a class at every line of its calls; the others at a few lines, spread.
 
-    All of all take some ten minutes.
+    All lines of all cases would take about ten minutes.
     """
     seen = set()
     for case in cases:

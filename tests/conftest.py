@@ -1,4 +1,4 @@
-"""Settings of every test here."""
+"""Settings of all tests."""
 
 import zlib
 

@@ -1,4 +1,4 @@
-"""What is inside a sketch, for tests that look at it or make states that streams rarely lead to."""
+"""Access to the state of sketches, for tests that read it or construct rare states."""
 
 from dataclasses import replace
 
@@ -29,18 +29,18 @@ def change(sketch, body=None, **tally):
 
 
 def events_of(sketch):
-    """How many events drew coins."""
+    """Return how many events drew coins."""
     return int(tally_of(sketch).index[0])
 
 
 def weighed_of(sketch, decay=None, now=None):
-    """The elements of each copy of a decayed sample under a decay."""
+    """Return the elements of each copy of a decayed sample under a decay."""
     view = View(sketch._algorithm, sketch._keyed.state())
     return sketch._algorithm.reading.weighed(view, decay, now)
 
 
 def once(sketch):
-    """The elements of a decayed sample, as they are written."""
+    """Return the elements of a decayed sample, as they are written."""
     algorithm, sample = sketch._algorithm, body_of(sketch).sample
     if sketch.config.decay is None:
         return sample
@@ -48,5 +48,5 @@ def once(sketch):
 
 
 def least_of(sketch):
-    """The exponent of the least weight that a sketch has seen."""
+    """Return the exponent of the smallest weight that a sketch has seen."""
     return int(tally_of(sketch).least[0])

@@ -20,16 +20,27 @@ S = TypeVar("S", bound=Sketch)
 
 
 class Bank(Generic[S]):
-    """One sketch for each key that was seen, all updated by one kernel call.
+    """One sketch per key, all of one configuration; one kernel call updates all of them.
 
-    ``bank[key]`` is what ``prototype.empty_like(stream=n)`` is after the updates of that key, to
-    the byte, where n counts keys as they first came.
+    ``bank[key]`` has the same bytes as a sketch ``prototype.empty_like(stream=n)`` that gets the
+    updates of that key, if the key was the n-th new one, counted from 0 (plus the bank's
+    ``stream``).
 
-    A key is the same whether it came in a list, an array, or a column of pandas or Arrow, and is
-    found by any value that means it. Keys are equal as in a dict (1, 1.0 and True are one), and
-    besides: NumPy's and Arrow's scalars are Python's values; what is missing is None; all NaN are
-    one key; points in time are naive ``datetime``s, or in UTC if they have a zone, and dates their
-    midnight; durations are ``timedelta``s. See :mod:`recency.keys`.
+    A key is the same whether it came in a list, an array, or a column of pandas or Arrow. Keys are
+    equal as in a dict: 1, 1.0 and True are one key. NumPy's and Arrow's scalars are converted to
+    Python values, missing values of all kinds to None, and all NaN are one key. Times become naive
+    ``datetime``s, or ``datetime``s in UTC if they have a zone; a date becomes its midnight, and a
+    duration a ``timedelta``. See :mod:`recency.keys`.
+
+    Parameters
+    ----------
+    prototype
+        An empty sketch with the configuration of all sketches of the bank.
+    merge_levels
+        As in :meth:`Sketch.empty_like <recency.Sketch.empty_like>`, for all sketches of the bank.
+    stream
+        Stream number of the first key; each further key gets the next number. Banks that are built
+        separately and merged later need ranges of numbers that do not overlap.
 
     Examples
     --------
@@ -54,9 +65,23 @@ class Bank(Generic[S]):
 
     @classmethod
     def from_bytes(cls, frames: Mapping[Any, Frame], prototype: S | None = None) -> "Bank[S]":
-        """A bank of sketches that were written, by key; all of one configuration.
+        """Return a bank of stored sketches, given the bytes of each key.
 
-        It is the prototype's, which only an empty bank cannot do without.
+        Parameters
+        ----------
+        frames
+            For each key what ``to_bytes`` returned, all of one configuration.
+        prototype
+            An empty sketch of that configuration. Only required if ``frames`` is empty.
+
+        Raises
+        ------
+        CorruptSketchError
+            If the bytes of a key are not a sketch.
+        IncompatibleSketchError
+            If configurations differ.
+        ValueError
+            If two keys are equal, or if there are neither frames nor a prototype.
         """
         if not isinstance(frames, Mapping):
             raise TypeError(f"frames must be a dict of bytes by key, got {type(frames).__name__}")
@@ -77,10 +102,16 @@ class Bank(Generic[S]):
         return bank
 
     def update_many(self, keys: Any, /, *values: Any, **columns: Any) -> None:
-        """``update_many`` of the sketches with these keys: one key for each row, or one for all.
+        """Add one event per row to the sketch of its key; new keys get new sketches.
 
-        ``values`` and ``columns`` are the arguments of the sketch's own ``update_many``. Refused,
-        or interrupted, it changes nothing.
+        If the call raises or is interrupted, the bank is as before.
+
+        Parameters
+        ----------
+        keys
+            A key for each row, or one key for all rows.
+        values, columns
+            The arguments of the sketch's own ``update_many``.
         """
         arguments = signature(self.prototype.update_many).bind(*values, **columns).arguments
         size = _rows(keys, arguments)
@@ -90,7 +121,10 @@ class Bank(Generic[S]):
         self._keyed.update_many(np.broadcast_to(numbers, size), arguments, len(self._numbers))
 
     def merge(self, other: "Bank[S]") -> "Bank[S]":
-        """Take in the sketches of another bank, key by key; it is not changed. Returns self."""
+        """Add the sketches of another bank, key by key, in place; ``other`` is not changed.
+
+        Returns this bank. Different configurations are an ``IncompatibleSketchError``.
+        """
         if not isinstance(other, Bank):
             raise TypeError(f"cannot merge Bank: the other is a {type(other).__name__}")
         self.prototype._check_mergeable(other.prototype)
@@ -102,15 +136,31 @@ class Bank(Generic[S]):
         return self
 
     def query(self, *values: Any, **arguments: Any) -> Estimate:
-        """The main question of all sketches, or with ``keys=[…]`` of some, as one ``Estimate``.
+        """Ask the main question of all sketches, or of some.
 
-        Its fields are arrays in the order of the keys. ``values`` and ``arguments`` are those of
-        the sketch's own ``query``. ``now=None`` asks each sketch at its own latest time, as
-        ``bank[key].query()`` does; ``now="latest"`` asks all at the bank's. A sketch that has no
-        answer has NaN, in the interval (−∞, ∞).
+        Every other question of the sketch is a method of the bank in the same way. A question that
+        returns a list, such as ``heavy_hitters``, returns one list per key, or None for a key that
+        has no answer.
 
-        Every other question of the sketch is a method of the bank in the same way; one that lists
-        items gives a list for each key, or None.
+        Parameters
+        ----------
+        values, arguments
+            The arguments of the sketch's own ``query``. ``now=None`` asks each sketch at its own
+            latest time, as ``bank[key].query()`` does; ``now="latest"`` asks all sketches at the
+            latest time of the bank.
+        keys
+            By name: a list or column of the keys to ask. By default all, in the order of the bank.
+
+        Returns
+        -------
+        Estimate
+            Its fields are arrays with one element per key, in the order of ``keys``. A key that has
+            no answer has the value NaN and the interval (−∞, ∞).
+
+        Raises
+        ------
+        KeyError
+            If one of ``keys`` is not in the bank.
 
         Examples
         --------
@@ -126,7 +176,7 @@ class Bank(Generic[S]):
         return answer
 
     def __getattr__(self, name: str) -> Any:
-        """A question of the sketches, as a method that asks all of them."""
+        """Return a question of the sketches as a method of the bank."""
         if name.startswith("_") or name == "prototype":  # not there yet, while a copy is made
             raise AttributeError(name)
         if name in questions_of(type(self.prototype)):
@@ -151,7 +201,7 @@ class Bank(Generic[S]):
 
     @property
     def latest(self) -> int | None:
-        """The latest time that any sketch has seen, in ticks; None if none has seen anything."""
+        """The latest time that any sketch has seen, in ticks; None if all are empty."""
         tally = self._keyed.tally
         return int(tally.latest.max()) if tally.seen.any() else None
 
@@ -175,29 +225,29 @@ class Bank(Generic[S]):
         return numbers
 
     def __getitem__(self, key: Hashable) -> S:
-        """The sketch of a key, on its own: a copy."""
+        """Return a copy of the sketch of a key; an unknown key is a ``KeyError``."""
         number = self._known[canonical(key)]
         return self.prototype._with(self._keyed.take(np.array([number])))
 
     def __len__(self) -> int:
-        """How many keys were seen."""
+        """Return the number of keys."""
         return len(self._known)
 
     def __contains__(self, key: object) -> bool:
-        """Whether a key was seen."""
+        """Return whether the bank has a sketch for the key."""
         return canonical(key) in self._known
 
     def __iter__(self) -> Iterator[Hashable]:
-        """Keys, as they first came."""
+        """Iterate over keys, in the order in which they were first seen."""
         return iter(self._known)
 
     def items(self) -> Iterator[tuple[Hashable, S]]:
-        """Keys and their sketches, which are copies."""
+        """Iterate over pairs of a key and a copy of its sketch."""
         sketches = (self.prototype._with(each) for each in self._keyed.split())
         yield from zip(self, sketches, strict=True)
 
     def to_bytes(self) -> dict[Hashable, bytes]:
-        """``to_bytes`` of every sketch, in one pass."""
+        """Return ``to_bytes()`` of every sketch, by key."""
         return dict(zip(self, encode_keyed(self.prototype, self._keyed), strict=True))
 
     def __repr__(self) -> str:

@@ -1,9 +1,9 @@
 """Decay functions: how much an event counts, given its age.
 
-A decay is a function of age ≥ 0 with values in [0, 1] that never increases. Ages are in ticks;
-``scale`` is how many ticks make one unit of age, so that ``Polynomial(1, scale=3600)`` halves after
-an hour on a sketch that counts seconds. All are vectorised, comparable, picklable, and give the
-same bits on every machine.
+A decay is a function of age ≥ 0 with values in [0, 1] that never increases. Ages are in ticks, and
+``scale`` is the number of ticks in one unit of age: on a sketch with ``unit="s"``,
+``Polynomial(1, scale=3600)`` is 1/2 after one hour. Decays are vectorised, comparable and
+picklable, and their values have the same bits on every machine.
 
 ========================  ================================  ==================================
 ``NoDecay()``             1                                 converging
@@ -19,7 +19,8 @@ same bits on every machine.
 
 The classes are those of Cormode, Tirthapura & Xu 2009 (*Time-Decayed Correlated Aggregates*), §1.2:
 
-* ``converging``: f(x + 1)/f(x) does not decrease, so events of different age come to count alike;
+* ``converging``: f(x + 1)/f(x) does not decrease, so events of different ages become more and more
+  alike;
 * ``exponential``: that ratio is constant;
 * ``super_exponential``: from some age on it stays below a constant less than 1;
 * ``finite``: zero from some age on.
@@ -47,16 +48,19 @@ _classes: dict[str, type["Decay"]] = {}
 
 
 class Decay(ABC):
-    """A decay function; see the module for those there are."""
+    """Base class of decay functions; :mod:`recency.decay` lists them.
+
+    Parameters of all decays are finite numbers above 0; others are a ``ValueError``.
+    """
 
     scale: float
     """Ticks per unit of age."""
 
     kinds: frozenset[str]
-    """The classes of decays that it belongs to, out of ``KINDS``."""
+    """The classes of the function, a subset of ``KINDS``."""
 
     jumps: bool = False
-    """Whether it may fall a long way within one tick, as at the end of a window."""
+    """Whether the value may fall steeply within one tick, as at the end of a window."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Classes are found by name when bytes are read."""
@@ -84,7 +88,7 @@ class Decay(ABC):
     # --- the same for all ---
 
     def __call__(self, age: Any) -> Any:
-        """The value at an age in ticks, or at each of an array."""
+        """Return the value at an age ≥ 0 in ticks, or at each age of an array."""
         ages = validate.numbers(age, "age")
         if ages.size and ages.min() < 0:
             raise ValueError(f"age must be at least 0, got {ages.min():g}")
@@ -92,7 +96,7 @@ class Decay(ABC):
         return values if ages.ndim else float(values[0])
 
     def at(self, ages: Any) -> FloatArray:
-        """:meth:`__call__` without checks."""
+        """Return the values at an array of ages in ticks, without checks."""
         ticks: FloatArray = np.asarray(ages, dtype=np.float64)
         if not ticks.size:
             return ticks
@@ -101,21 +105,21 @@ class Decay(ABC):
 
     @property
     def reach(self) -> int | None:
-        """The first age, in whole ticks, from which the value is 0; None if there is none."""
+        """The first age, in whole ticks, at which the value is 0; None if there is none."""
         if "finite" not in self.kinds:
             return None
         return int(self.first_age_below(np.ones(1), np.full(1, _TINY))[0])
 
     def integral(self, weight: Any, age: Any) -> Any:
-        """⌊weight · value⌋: the decayed weight in whole units (Cormode et al. 2009, Def. 1.2)."""
+        """Return ⌊weight · value at ``age``⌋, an integer (Cormode et al. 2009, Definition 1.2)."""
         weights = validate.numbers(weight, "weight", 0, 2.0**62)
         whole = np.floor(weights * self(age)).astype(np.int64)
         return whole if whole.ndim else int(whole)
 
     def integral_inverse(self, weight: Any, value: Any) -> Any:
-        """The first age, in whole ticks, at which ``integral(weight, age)`` is below ``value``.
+        """Return the first age, in whole ticks, at which ``integral(weight, age)`` < ``value``.
 
-        2⁶³ − 1 if it never is.
+        It is 2⁶³ − 1 if there is no such age.
         """
         weights = validate.numbers(weight, "weight", 0, 2.0**62)
         values = validate.integers(value, "value")
@@ -125,19 +129,20 @@ class Decay(ABC):
         return ages if ages.ndim else int(ages)
 
     def last_ages(self, halvings: FloatArray) -> FloatArray | None:
-        """The last age, in ticks, at which the value is at least 2^−halvings, up to rounding.
+        """Return the last age, in ticks, at which the value is at least 2^−halvings.
 
-        ``halvings`` must not be negative. None for decays without a formula.
+        The result is subject to rounding. ``halvings`` must not be negative. None is returned for
+        decays without a formula.
         """
         with np.errstate(over="ignore", under="ignore"):
             ages = self._last_age(halvings)
             return None if ages is None else ages * self.scale
 
     def first_age_below(self, weights: FloatArray, bounds: FloatArray) -> Int64Array:
-        """The first age, in whole ticks, at which weight · value < bound; 2⁶³ − 1 for never.
+        """Return the first age, in whole ticks, at which weight · value < bound.
 
-        By formula where there is one, else by search, and always checked: the outcome is exact, but
-        for ages from 2⁶² on, which are as good as never.
+        It is 2⁶³ − 1 if there is no such age below 2⁶². The age is computed by formula or by
+        search, then checked, so it is exact.
         """
 
         def value_at(ages: Int64Array, rows: Any = slice(None)) -> FloatArray:
@@ -174,12 +179,12 @@ class Decay(ABC):
         return high
 
     def encoded(self) -> tuple[str | float, ...]:
-        """Class and parameters, as written into the bytes of a sketch."""
+        """Return class name and parameters, as written into the bytes of a sketch."""
         return (type(self).__name__, *(getattr(self, field.name) for field in _fields(self)))
 
     @staticmethod
     def decoded(settings: tuple[Any, ...]) -> "Decay":
-        """The inverse of :meth:`encoded`; refuses anything else with a ``ValueError``."""
+        """Return the decay that :meth:`encoded` describes; anything else is a ``ValueError``."""
         name, *parameters = settings or (None,)
         cls = _classes.get(name) if isinstance(name, str) else None
         if cls is None or cls is Custom or len(_fields(cls)) != len(parameters):
@@ -247,7 +252,7 @@ def _fields(decay: Any) -> tuple[Field[Any], ...]:
 
 @dataclass(frozen=True)
 class NoDecay(Decay):
-    """1, at any age."""
+    """1 at every age."""
 
     scale: float = 1.0
     kinds = frozenset({"converging"})
@@ -261,7 +266,7 @@ class NoDecay(Decay):
 
 @dataclass(frozen=True)
 class SlidingWindow(Decay):
-    """1 while age < ``width``, then 0: the window (now − width, now]."""
+    """1 for age < ``width``, else 0: the window (now − width, now]."""
 
     width: float
     scale: float = 1.0
@@ -320,8 +325,8 @@ class Polynomial(Decay):
 class PolyExponential(Decay):
     """(age + 1)ᵏ·2^(−rate·age), which is 1 at age 0.
 
-    It would rise at first if k were too large: ``rate`` must be at least k·log₂(1 + 1/scale)·scale,
-    which is k at scale 1 and 1.443 k at most.
+    ``rate`` must be at least k·log₂(1 + 1/scale)·scale, which is k at scale 1 and at most 1.443 k.
+    With a smaller rate the function would rise at first; that is a ``ValueError``.
     """
 
     k: float
@@ -361,7 +366,7 @@ class PolyExponential(Decay):
 
 @dataclass(frozen=True)
 class SuperExponential(Decay):
-    """2^(−rate·age^power), power > 1."""
+    """2^(−rate·age^power), where power > 1."""
 
     rate: float
     power: float
@@ -384,7 +389,7 @@ class SuperExponential(Decay):
 
 @dataclass(frozen=True)
 class Chordal(Decay):
-    """max(0, 1 − age/width): a straight line down."""
+    """max(0, 1 − age/width): a straight line from 1 to 0."""
 
     width: float
     scale: float = 1.0
@@ -399,7 +404,7 @@ class Chordal(Decay):
 
 @dataclass(frozen=True)
 class FiniteExponential(Decay):
-    """2^(−rate·age) while that is at least ``floor``, then 0."""
+    """2^(−rate·age) where that is at least ``floor``, else 0; ``floor`` is in (0, 1]."""
 
     rate: float
     floor: float
@@ -423,10 +428,24 @@ class FiniteExponential(Decay):
 
 @dataclass(frozen=True)
 class Custom(Decay):
-    """Any function of an array of ages (in units of ``scale`` ticks), checked at many ages.
+    """A function of your own, checked at many ages.
 
-    ``kinds`` says which classes it belongs to. It works in every question; a sketch that is built
-    with one cannot be written to bytes, for code is not data.
+    Any question can use it. A sketch built with one cannot be written to bytes, since bytes do not
+    contain code.
+
+    Parameters
+    ----------
+    fn
+        Function of an array of ages, in units of ``scale`` ticks, that returns an array of values
+        in [0, 1]. It must not increase, and must be hashable.
+    kinds
+        The classes of the function, such as ``{"converging"}``. They are checked, as far as many
+        sampled ages show.
+
+    Raises
+    ------
+    ValueError
+        If ``fn`` increases, leaves [0, 1], or contradicts ``kinds``.
     """
 
     fn: Callable[[FloatArray], Any]

@@ -19,18 +19,21 @@ _DIRECTED: dict[Callable[[Any, Any], Any], Any] = {
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """An answer and the interval that covers the truth.
+    """An answer with an interval: ``value``, ``lower``, ``upper``, ``confidence``.
 
-    ``lower`` ≤ truth ≤ ``upper`` with probability at least ``confidence``; at confidence 1 the
-    interval is certain. Fields are floats, or arrays where many questions were asked at once.
+    With probability at least ``confidence`` the truth is between ``lower`` and ``upper``, both
+    included. If ``confidence`` is 1 the interval is certain. The fields are floats, or arrays if
+    one call gave several answers.
 
-    Estimates add, divide, and scale by numbers ≥ 0. The intervals follow, rounded outwards where a
-    result is no float, and the failure probabilities add up: the confidence of a result is 1 minus
-    the sum of what its parts lack, never below 0.
+    Estimates can be added, divided by each other, and multiplied by numbers ≥ 0. The interval of a
+    result is computed from those of its operands, and is rounded outwards where floats cannot hold
+    it. Failure probabilities (1 − ``confidence``) add up, and the confidence of a result is never
+    below 0. In the answers of a :class:`~recency.Bank`, a key that has no answer has the value NaN
+    and the interval (−∞, ∞).
 
-    An infinite end says that nothing is known on that side, and so it is in what is computed from
-    it: it stays infinite in a sum, times 0 it is 0, and a ratio has the limits as its ends. A
-    ``value`` that would be ∞ − ∞ or ∞ / ∞ is 0; it is NaN only if it was computed from NaN.
+    An infinite end means that there is no bound on that side. In a sum it stays infinite, times 0
+    it is 0, and the ends of a ratio are the limits. A ``value`` that would be ∞ − ∞ or ∞ / ∞ is 0;
+    it is NaN only if it was computed from NaN.
 
     Examples
     --------
@@ -50,16 +53,16 @@ class Estimate:
 
     @property
     def exact(self) -> bool | BoolArray:
-        """Whether the interval is a single point and certain."""
+        """Whether the interval is certain and a single point."""
         exact = (self.lower == self.upper) & (self.confidence == 1)
         return exact if isinstance(exact, np.ndarray) else bool(exact)
 
     def __float__(self) -> float:
-        """The answer without its interval."""
+        """Return ``value``."""
         return float(self.value)
 
     def __eq__(self, other: object) -> bool:
-        """Equal fields; arrays are equal when all their elements are."""
+        """Compare all fields; arrays are equal if all their elements are."""
         if not isinstance(other, Estimate):
             return NotImplemented
         return all(map(np.array_equal, vars(self).values(), vars(other).values()))
@@ -67,7 +70,7 @@ class Estimate:
     __hash__ = None  # type: ignore[assignment]
 
     def __add__(self, other: object) -> "Estimate":
-        """Both at once, as when parties with disjoint streams report to a referee."""
+        """Return the sum, as for counts of disjoint streams."""
         other = _as_estimate(other)
         if other is None:
             return NotImplemented
@@ -81,7 +84,7 @@ class Estimate:
     __radd__ = __add__
 
     def __mul__(self, factor: object) -> "Estimate":
-        """The estimate scaled by a number ≥ 0."""
+        """Return the estimate times a number ≥ 0; other numbers are a ``ValueError``."""
         if isinstance(factor, Estimate) or not _is_number(factor):
             return NotImplemented
         if not factor >= 0:  # type: ignore[operator]
@@ -101,7 +104,10 @@ class Estimate:
     __rmul__ = __mul__
 
     def __truediv__(self, other: object) -> "Estimate":
-        """The ratio, as in a sliding average: sum / count."""
+        """Return the ratio, such as sum / count for an average.
+
+        An interval of the divisor that contains 0 is a ``ZeroDivisionError``.
+        """
         other = _as_estimate(other)
         if other is None:
             return NotImplemented

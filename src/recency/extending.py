@@ -1,25 +1,27 @@
-"""Everything that the author of a sketch needs, under names that stay.
+"""All names that the author of a sketch needs. They will not change.
 
-Your own sketches have all that those of this package have: merging, bytes, banks, Spark and
-SQL. ``docs/extending.md`` builds one; ``recency.testing`` puts it through the laws.
+Sketches of your own have merging, bytes, banks, Spark and SQL like those of this package.
+``docs/extending.md`` builds one; ``recency.testing`` tests it.
 
-**The sketch** is a subclass of :class:`Sketch`: settings, ``update``, ``update_many`` and questions
-(:func:`question`, :func:`question_of_many`, :func:`question_of_a_key`), which see a :class:`View`
-and answer with an :class:`Estimate`.
+**The sketch** is a subclass of :class:`Sketch`. It has settings, ``update``, ``update_many`` and
+questions (:func:`question`, :func:`question_of_many`, :func:`question_of_a_key`), which take a
+:class:`View` and return an :class:`Estimate`.
 
-**The algorithm** says what its settings mean, as functions over arrays that change nothing. Derive
-from :class:`TallyAlgorithm` if a few numbers for each key are all that you keep; from
-:class:`BatchAlgorithm` if you keep more, and updates one by one need not be fast; from
-:class:`Algorithm` to write everything. Its states are a :class:`State`: a tally (:class:`PerKey`)
-and a body (:class:`NoBody` if there is none).
+**The algorithm** implements the settings, as functions over arrays that modify nothing. Derive it
+from :class:`TallyAlgorithm` if the state is a few numbers per key, and from
+:class:`BatchAlgorithm` if it is more and single updates need not be fast. Derive it from
+:class:`Algorithm` to write all methods. Its states are of class :class:`State`: a tally
+(:class:`PerKey`) and a body (:class:`NoBody` if there is none).
 
-**Helpers.** ``validate`` has checks of arguments that name the parameter and what is accepted.
-``by_key`` has sums and maxima by key. :func:`to_tick`, :func:`to_ticks` and :func:`to_duration`
-understand whatever time is given as. :class:`RecordWriter` and :class:`RecordReader` are for bytes,
-which :func:`corrupt` refuses; :func:`zigzag` and :func:`float_bits` make numbers fit for them.
+**Helpers.** ``validate`` checks arguments, with messages that name the parameter and what is
+accepted. ``by_key`` computes sums and maxima by key. :func:`to_tick`, :func:`to_ticks` and
+:func:`to_duration` convert times and durations of all accepted types to ticks.
+:class:`RecordWriter` and :class:`RecordReader` write and read bytes, and :func:`corrupt` raises a
+``CorruptSketchError``. :func:`zigzag` and :func:`float_bits` turn numbers into unsigned integers
+for them.
 
-``NEVER`` is the latest time of a key that has seen nothing; ``INT64_MIN`` and ``INT64_MAX`` are the
-ends of integers. ``UNITS`` are the units of time that sketches may have.
+``NEVER`` is the latest time of a key without events. ``INT64_MIN`` and ``INT64_MAX`` are the
+limits of int64. ``UNITS`` are the units of time that sketches may have.
 """
 
 from recency.algorithm import NEVER, Admitted, Algorithm, Columns, PerKey, State, View, described

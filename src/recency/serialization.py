@@ -100,7 +100,10 @@ def encode_keyed(prototype: "Sketch", keyed: Keyed) -> list[bytes]:
 
 
 def encode_many(sketches: Iterable["Sketch"]) -> list[bytes]:
-    """``to_bytes`` of many sketches; fast where many share one configuration."""
+    """Return ``to_bytes()`` of many sketches.
+
+    This is faster than a loop where many sketches share one configuration.
+    """
     from recency.sketch import Sketch  # which needs this module
 
     operands = list(sketches)
@@ -151,7 +154,11 @@ def read_frames(frames: Iterable[Frame], expected: type["Sketch"] | None = None)
 
 
 def decode_many(frames: Iterable[Frame], expected: type["Sketch"] | None = None) -> list["Sketch"]:
-    """``loads`` of many; fast where many share one configuration."""
+    """Read many sketches, in their order, from what ``to_bytes`` or ``encode_many`` returned.
+
+    This is faster than a loop where many sketches share one configuration. With ``expected``, all
+    must be of that class. Anything else raises a ``CorruptSketchError``.
+    """
     groups = read_frames(frames, expected)
     sketches: list[Any] = [None] * sum(group.rows.size for group in groups)
     for prototype, keyed, rows in groups:
@@ -160,7 +167,13 @@ def decode_many(frames: Iterable[Frame], expected: type["Sketch"] | None = None)
 
 
 def loads(data: Frame) -> "Sketch":
-    """Read a sketch of any kind."""
+    """Read a sketch of any class from what ``to_bytes`` returned.
+
+    Raises
+    ------
+    CorruptSketchError
+        If ``data`` is anything else.
+    """
     return decode_many([data])[0]
 
 

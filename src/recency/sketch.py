@@ -37,15 +37,28 @@ class NoSettings:
 class Sketch:
     """A mergeable summary of a stream of timed events.
 
-    ``update`` and ``update_many`` take events, ``merge`` takes another sketch, ``query`` answers.
-    The state is a function of what was put in; asking never changes it. A call that is refused or
-    interrupted leaves the sketch as it was before. Several threads may read a sketch while none
-    writes.
+    ``update`` and ``update_many`` add events, ``merge`` adds another sketch, and ``query`` returns
+    an :class:`~recency.Estimate`. The state depends only on what was added, and questions never
+    change it. A call that raises or is interrupted leaves the sketch as it was before. Several
+    threads may read a sketch while none writes.
 
-    A class of sketches declares ``family`` and ``config_class``. Its constructor sets ``config``,
-    and hands the algorithm on to this one. ``update`` passes the arguments of
-    ``update_many`` in their order to ``self._keyed.add_row``, ``update_many`` passes them as
-    ``self._keyed.update_many(None, {name: column, …})``. Questions are declared by
+    These parameters mean the same in every sketch:
+
+    at
+        Time of an event: an integer in ticks or, with ``unit``, an aware ``datetime`` or a
+        ``numpy.datetime64``, which are rounded down to the unit.
+    window
+        Width of the window (now − window, now] of a question, in ticks or, with ``unit``, a
+        duration such as ``"90 minutes"``. None: the constructor's ``window``. A width larger than
+        that is a ``ValueError``.
+    now
+        End of the window, included. None: ``latest``, never the wall clock. A time before
+        ``latest`` is a ``ValueError``.
+
+    To write a class of sketches, declare ``family`` and ``config_class``. The constructor sets
+    ``config`` and passes the algorithm to ``super().__init__``. ``update`` passes the arguments of
+    ``update_many``, in their order, to ``self._keyed.add_row``. ``update_many`` passes them as
+    ``self._keyed.update_many(None, {name: column, …})``. Declare questions with
     :func:`recency.extending.question`.
     """
 
@@ -73,13 +86,13 @@ class Sketch:
     # --- to be written by each sketch ---
 
     update: Callable[..., None]
-    """Takes in one event."""
+    """Add one event."""
 
     update_many: Callable[..., None]
-    """Takes in many events: the parameters of ``update``, as arrays, or as scalars for all."""
+    """Add one event per row: the parameters of ``update`` as arrays; scalars are broadcast."""
 
     query: Callable[..., Any]
-    """The main question; an :class:`~recency.Estimate`."""
+    """Answer the main question with an :class:`~recency.Estimate`."""
 
     @classmethod
     def _always_written(cls, settings: dict[str, Any]) -> Sequence[str]:
@@ -94,16 +107,17 @@ class Sketch:
 
     @property
     def merge_law(self) -> Literal["exact", "bounded"]:
-        """``"exact"``: any tree of merges of the same parts leads to the same bytes.
+        """``"exact"`` or ``"bounded"``.
 
-        ``"bounded"``: merging costs accuracy, and ``guarantee`` says how much.
+        ``"exact"``: any tree of merges of the same parts gives the same bytes. ``"bounded"``: each
+        level of merging increases the error, and ``guarantee`` includes that.
         """
         law: Literal["exact", "bounded"] = self._algorithm.merge_law
         return law
 
     @property
     def needs_order(self) -> bool:
-        """Whether events must come in time order, but for those of one ``update_many``."""
+        """Whether events must arrive in time order; rows of one ``update_many`` never need to."""
         return bool(self._algorithm.needs_order)
 
     @property
@@ -114,26 +128,34 @@ class Sketch:
 
     @property
     def guarantee(self) -> float:
-        """The error promised now, merging included: relative, unless the class says otherwise."""
+        """The error bound that holds now, merging included; infinite if there is none.
+
+        It is relative unless the docstring of the class says otherwise.
+        """
         return float(self._algorithm.guarantee(self._keyed.state())[0])
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was ever put in."""
+        """Whether no event was ever added."""
         return self.latest is None
 
     @property
     def nbytes(self) -> int:
-        """Size of the sketch as bytes, as in a binary column."""
+        """Length of :meth:`to_bytes`."""
         return len(self.to_bytes())
 
     def empty_like(self, merge_levels: int = 0, stream: int | None = None) -> Self:
-        """A new sketch of the same configuration.
+        """Return a new sketch of the same configuration, without events.
 
-        With ``merge_levels`` it is kept as tightly as it takes for a tree of that many levels of
-        merging, built from such sketches, to meet the error asked for. Where merging is exact this
-        has no effect. ``stream`` (None: this sketch's own) tells apart sketches that are built side
-        by side and merged later, where events draw their own coins; elsewhere it has no effect.
+        Parameters
+        ----------
+        merge_levels
+            How many levels of merging the new sketch should allow for: a merge tree of that depth,
+            built from such sketches, still meets the configured error. Has no effect where merging
+            is exact.
+        stream
+            Stream number of the new sketch; None: that of this one. Sketches whose events draw
+            coins, and that will be merged, need different numbers. Has no effect elsewhere.
         """
         levels = validate.integer(merge_levels, "merge_levels", 0, MOST_LEVELS)
         first = self._stream if stream is None else validate.integer(stream, "stream", 0)
@@ -153,14 +175,25 @@ class Sketch:
         return twin
 
     def copy(self) -> Self:
-        """An independent sketch in the same state."""
+        """Return an independent sketch in the same state."""
         return self._with(Keyed.of(self._algorithm, self._keyed.state()))
 
     def merge(self, other: Self) -> Self:
-        """Take in another sketch of equal configuration, which is not changed; returns self.
+        """Add the events of another sketch, in place; ``other`` is not changed.
 
-        Equal to having seen the events of both, exactly or within ``guarantee`` as ``merge_law``
-        says. Merging with an empty sketch changes nothing.
+        The result is as if this sketch had seen the events of both, exactly or within
+        ``guarantee``, as ``merge_law`` says. Merging with an empty sketch changes nothing.
+
+        Returns
+        -------
+        Self
+            This sketch.
+
+        Raises
+        ------
+        IncompatibleSketchError
+            If class or configuration differ, or if such sketches cannot be merged at all (windows
+            by count).
         """
         self._check_mergeable(other)
         self._keyed = _merged([self, other])
@@ -201,12 +234,18 @@ class Sketch:
         return Estimate(value, lower, upper, _first(confidence))
 
     def to_bytes(self) -> bytes:
-        """The sketch as bytes, the same for the same state everywhere."""
+        """Return the sketch as bytes: equal states give equal bytes, on every machine."""
         return encode_keyed(self, self._keyed)[0]
 
     @classmethod
     def from_bytes(cls, data: Frame) -> Self:
-        """Read what :meth:`to_bytes` wrote; anything else is a ``CorruptSketchError``."""
+        """Read a sketch of this class from what :meth:`to_bytes` returned.
+
+        Raises
+        ------
+        CorruptSketchError
+            If ``data`` is anything else.
+        """
         if "family" not in cls.__dict__:
             raise TypeError(f"{cls.__name__} has no bytes of its own: use recency.loads")
         sketch = decode_many([data], expected=cls)[0]
@@ -274,7 +313,17 @@ def refuse_merge(name: str, reason: str, verb: str = "merge") -> NoReturn:
 
 
 def merge_all(sketches: Iterable[_S]) -> _S:
-    """One new sketch of all events, merged in one step; the operands are not changed."""
+    """Return a new sketch with the events of all ``sketches``, which are not changed.
+
+    Where merging is bounded, this is one level of merging, however many sketches there are.
+
+    Raises
+    ------
+    ValueError
+        If there are no sketches.
+    IncompatibleSketchError
+        If their classes or configurations differ, or if they cannot be merged (windows by count).
+    """
     operands = list(sketches)
     if not operands:
         raise ValueError("merge_all needs at least one sketch")

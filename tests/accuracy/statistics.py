@@ -1,4 +1,4 @@
-"""How many failures of probability at most p may be seen before the promise is in doubt."""
+"""How many failures are allowed, given a failure probability and a rate of false alarms."""
 
 import math
 
@@ -20,7 +20,7 @@ def most_failures(trials, p, false_alarm):
 
 
 def assert_rare(failures, trials, doubt, false_alarm=1e-6):
-    """No kind of failure is more frequent than a true probability of ``doubt`` allows."""
+    """Assert that no kind of failure is more frequent than the failure probability allows."""
     allowed = most_failures(trials, doubt, false_alarm / len(failures))
     worst = max(failures, key=failures.get)
     assert failures[worst] <= allowed, (worst, failures[worst] / trials, doubt)

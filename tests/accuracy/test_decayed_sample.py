@@ -78,7 +78,7 @@ def few_heavy(rng):
     + [("range", each) for each in (alike, uneven, few_heavy)],
 )
 @pytest.mark.parametrize("fixed", [False, True])
-def test_errors_and_intervals_are_as_promised(sampler, stream, fixed):
+def test_errors_and_intervals_keep_the_guarantee(sampler, stream, fixed):
     """The paper's sampler rounds weights down under a decay that is fixed: so does the truth."""
     failures = Counter()
     has_ranges = sampler == "range"
@@ -143,7 +143,7 @@ def test_shares_of_single_elements_are_covered(sampler, heavy):
     assert_rare(failures, 100, DOUBT)
 
 
-def test_the_median_of_copies_keeps_the_promise():
+def test_the_median_of_copies_keeps_the_guarantee():
     failures = Counter()
     for trial in range(100):
         rng = np.random.default_rng(trial)
@@ -159,7 +159,7 @@ def test_the_median_of_copies_keeps_the_promise():
     assert_rare(failures, 100, DOUBT)
 
 
-def test_quantiles_of_few_different_values_are_covered():
+def test_quantiles_of_few_distinct_values_are_covered():
     """Half of the values and a little more are 0, so the median is, and samples often say 1."""
     failures = Counter()
     values = (np.arange(20_000) * 7919 % 1000 >= 501).astype(float)

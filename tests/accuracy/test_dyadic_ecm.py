@@ -112,7 +112,7 @@ def test_ranges_and_quantiles(counter, width):
     assert_rare(uncovered, trials, doubt)
 
 
-def test_many_light_items_have_narrow_ranges():
+def test_ranges_of_many_rare_items_have_narrow_intervals():
     """Where nothing dominates, not 2 · bits · ε = 4 times the total, which would say nothing."""
     rng = np.random.default_rng(3)
     items = rng.integers(0, 2**BITS, 50_000)
@@ -127,7 +127,7 @@ def test_many_light_items_have_narrow_ranges():
 
 
 @pytest.mark.parametrize("parts", [1, 4])
-def test_heavy_names_are_known(parts):
+def test_names_of_heavy_items_are_sampled(parts):
     doubt, unnamed, trials = 0.1, 0, 30
     for seed in range(trials):
         rng = np.random.default_rng(seed)
@@ -145,7 +145,7 @@ def test_heavy_names_are_known(parts):
     assert unnamed <= doubt * 2 * trials
 
 
-def test_an_unnamed_heavy_hitter_comes_as_its_hash():
+def test_a_heavy_hitter_without_a_name_is_its_hash():
     sketch = DyadicEcm(100, names=True, name_capacity=1, universe_bits=16)
     sketch.update_many(["a"] * 50, at=range(50))
     cells, _ = body_of(sketch).each

@@ -1,4 +1,4 @@
-"""Frequencies and inner products: upper bounds always, the rest at the stated confidence."""
+"""Counts and inner products: upper bounds always hold, the rest at the stated confidence."""
 
 import math
 
@@ -19,7 +19,7 @@ def zipf_stream(seed):
 
 
 def built(sketch, stream, parts):
-    """One sketch, or several side by side that are merged."""
+    """Return one sketch, or one merged from several parts."""
     items, times, weights = stream
     if parts == 1:
         sketch.update_many(items, at=times, weight=weights)

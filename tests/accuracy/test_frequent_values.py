@@ -53,7 +53,7 @@ def test_thresholds_separate_shares(kind, shares):
     assert_rare(failures, TRIALS, DOUBT)
 
 
-def test_thresholds_as_sums_are_alike():
+def test_thresholds_as_sums_give_the_same_values():
     sketch = DecayedSample(ERROR)
     values = np.repeat([1.0, 2.0, 3.0], [1200, 1500, 300])
     sketch.update_many(values, at=0, id=np.arange(values.size))
@@ -61,7 +61,7 @@ def test_thresholds_as_sums_are_alike():
     assert by_share == [value for value, _ in sketch.frequent_items(1500)]
 
 
-def test_where_all_is_kept_a_threshold_is_exact():
+def test_thresholds_are_exact_if_all_elements_are_kept():
     sketch = WeightBasedMergingHistogram(FiniteExponential(0.01, 0.1))
     sketch.update_many([1.0] * 3 + [2.0] * 7, at=5)
     assert [value for value, _ in sketch.heavy_hitters(0.3)] == [2.0, 1.0]

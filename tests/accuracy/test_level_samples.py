@@ -92,7 +92,7 @@ def test_counts_and_ranks_of_a_quantile_wave():
     assert_rare(uncovered, trials, doubt)
 
 
-def test_predicates_have_intervals_that_reflect_their_selectivity():
+def test_intervals_of_predicates_depend_on_their_selectivity():
     size, trials, doubt = 5000, 300, 0.05
     times = np.arange(size)
     uncovered = {}
@@ -148,7 +148,7 @@ def merged_part_counts(streams, seed):
     return merge_all(parts)
 
 
-def test_streams_keep_the_coins_of_merged_sketches_apart():
+def test_merged_sketches_of_different_streams_have_independent_coins():
     """The variance of 1000 merged parts is that of one sketch of all events.
 
     A sample of n out of many has relative variance 1/n; n is at least ``capacity`` but for luck.
@@ -174,7 +174,7 @@ def test_equal_events_are_sampled_independently():
     assert ((counts - expected) ** 2 / expected).sum() < 47
 
 
-def test_sizes_are_close_to_what_the_normal_law_asks_for():
+def test_capacities_are_close_to_those_of_the_normal_distribution():
     from recency.core.sizing import capacity_for_count, capacity_for_ranks
 
     for error, doubt, z in [(0.05, 0.05, 1.96), (0.05, 0.01, 2.576), (0.1, 0.05, 1.96)]:

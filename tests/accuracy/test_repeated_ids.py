@@ -1,8 +1,8 @@
-"""Whatever the ids, intervals cover at their confidence, or the answer is refused with the reason.
+"""For all ids, intervals cover at their confidence, or the question raises an error.
 
 Ids are drawn from k values, k = 1 … n: events with equal id, time and value share a coin. Each
 trial has its own seed; misses may not exceed what a true probability of δ allows (false alarms:
-1e-6 a test).
+1e-6 per test).
 """
 
 import numpy as np
@@ -35,14 +35,14 @@ VALUES = {
 
 
 def drawn_ids(k):
-    """Uniform; and nine of ten rows with one of them."""
+    """Return uniform ids, and ids of which nine in ten are equal."""
     rng = np.random.default_rng(k)
     uniform = rng.integers(0, k, SIZE)
     return {"uniform": uniform, "skewed": np.where(rng.random(SIZE) < 0.9, 0, uniform)}
 
 
 def is_missed(ask, truth):
-    """Whether an answer misses; None if it is refused with the reason."""
+    """Whether an answer misses; None if the question raises an error."""
     try:
         answer = ask()
     except NoAnswerError as error:
@@ -52,7 +52,7 @@ def is_missed(ask, truth):
 
 @pytest.mark.parametrize("k", IDS)
 @pytest.mark.parametrize("times", TIMES)
-def test_intervals_cover_whatever_the_ids(times, k):
+def test_intervals_cover_for_all_ids(times, k):
     refused = check_coverage(times, k, ["uniform"] if times == "one tick" else KINDS)
     if k == SIZE or times == "all different":
         assert not any(n for (kind, *_), n in refused.items() if kind == "uniform")
@@ -64,12 +64,12 @@ def test_intervals_cover_whatever_the_ids(times, k):
     reason="one event that is most of the window by itself, and was not sampled, leaves no trace: "
     "the state is the one that the other events lead to",
 )
-def test_one_event_that_is_most_of_the_window_is_covered():
+def test_intervals_cover_if_one_event_is_most_of_the_window():
     check_coverage("one tick", SIZE, ["skewed"])
 
 
 def check_coverage(times, k, kinds):
-    """Assert that few answers miss; how many are refused, by kind of ids, values and question."""
+    """Assert that few answers miss; return how many are refused, by ids, values and question."""
     missed, refused = {}, {}
     for kind in kinds:
         ids = drawn_ids(k)[kind]
@@ -95,7 +95,7 @@ def check_coverage(times, k, kinds):
 
 @pytest.mark.parametrize("k", [1, 30, SIZE])
 @pytest.mark.parametrize("times", ["a hundred a tick", "one tick"])
-def test_cells_and_buckets_cover_whatever_the_ids(times, k):
+def test_cells_and_buckets_cover_for_all_ids(times, k):
     ids, at, values = drawn_ids(k)["uniform"], TIMES[times], VALUES["few"]
     decay = Polynomial(1, scale=50)
     decayed = float(decay(at.max() - at).sum())
@@ -120,7 +120,7 @@ def test_cells_and_buckets_cover_whatever_the_ids(times, k):
 
 
 @pytest.mark.parametrize("cls", [SumWave, QuantileWave])
-def test_sketches_of_one_stream_number_are_covered_when_merged(cls):
+def test_intervals_cover_for_merged_sketches_of_one_stream_number(cls):
     """Thirty parts with equal times and values, built without different streams: shared coins."""
     parts, trials = 30, 40
     missed = {"count": 0}

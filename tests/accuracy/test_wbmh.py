@@ -62,7 +62,7 @@ def holds(answer, truth):
 
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("parts", [1, 4])
-def test_errors_and_intervals_are_as_promised(stream, parts):
+def test_errors_and_intervals_keep_the_guarantee(stream, parts):
     failures = Counter()
     for trial in range(TRIALS):
         rng = np.random.default_rng(trial)
@@ -144,7 +144,7 @@ def test_many_buckets_do_not_err_in_one_direction(decay, oldest, settings, load)
 
 
 @pytest.mark.parametrize("stream", [steady, heavy_tailed, large_values_are_old])
-def test_quantiles_are_covered_and_high_ones_are_sharp(stream):
+def test_quantiles_are_covered_and_high_ones_are_accurate(stream):
     failures = Counter()
     for trial in range(60):
         rng = np.random.default_rng(trial)
@@ -198,7 +198,7 @@ def test_heavy_hitters_are_found_and_others_are_not():
     ],
     ids=["none", "slow", "fast", "logarithmic"],
 )
-def test_other_decays_keep_the_promise(decay):
+def test_other_decays_keep_the_guarantee(decay):
     failures = Counter()
     for trial in range(TRIALS):
         rng = np.random.default_rng(trial)

@@ -1,4 +1,4 @@
-"""Hard bounds and relative error against the truth: they may never fail, so no false alarms."""
+"""Certain bounds and relative errors against the truth: they must always hold."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ class Truth:
 
 
 def windows(times, rng):
-    """Edges at every scale: powers of two, and one tick around events old and new."""
+    """Return windows of every scale: powers of two, and one tick around events old and new."""
     latest = int(times[-1])
     events = rng.choice(times, 60)
     starts = {int(t) + shift for t in events for shift in (-1, 0, 1)}
@@ -65,7 +65,7 @@ def test_every_window_is_within_the_error(cls, name, relative_error, window):
 @on_all_streams
 @pytest.mark.parametrize("parts", [2, 9])
 def test_merged_in_one_step_or_in_a_chain(cls, name, relative_error, parts):
-    """Split by blocks of time and at random; the chain is the worst tree."""
+    """Split by blocks of time and at random; a chain is the worst merge tree."""
     rng = np.random.default_rng(1)
     times, values = STREAMS[name](SIZE, rng)
     truth = Truth(times, values)

@@ -1,4 +1,4 @@
-"""The sum over any window, from every event in it: a body of its own, and a record of each key."""
+"""The exact sum over any window, from every event in it: a sketch with a body."""
 
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -33,7 +33,7 @@ MOST = 2**20
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """Those of ``size`` keys, in order of key, time and value."""
+    """Events of ``size`` keys, in order of key, time and value."""
 
     size: int
     keys: Int64Array

@@ -1,4 +1,4 @@
-"""The largest value ever seen, and how often it came."""
+"""The largest value ever seen, and how often it occurred."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -82,6 +82,6 @@ class Peak(Sketch):
 
     @question
     def times(view) -> Estimate:
-        """How often it came."""
+        """Return how often the largest value occurred."""
         times = view.state.tally.times
         return Estimate(times.astype(np.float64), floats_below(times), floats_above(times))

@@ -20,7 +20,7 @@ REFUSED = (ValueError, TypeError)
 
 
 class Party:
-    """A sketch, and all that went into it: rows (when, event), in order of arrival."""
+    """A sketch and the rows that were added: (when, event), in order of arrival."""
 
     def __init__(self, name, sketch, stream):
         self.name, self.sketch, self.stream = name, sketch, stream
@@ -32,7 +32,7 @@ class Party:
 
 
 class Episode:
-    """One run with one seed. ``operations`` is what was done, as code."""
+    """One run with one seed. ``operations`` has what was done, as code."""
 
     def __init__(self, family, seed, confidence=None):
         self.seed, self.rng = seed, random.Random(f"{family.__name__} {seed}")
@@ -61,9 +61,9 @@ class Episode:
             self.ask(party, kind, is_trial=True)
 
     def one_trial(self):
-        """One interval that may miss, of a question that does not depend on the sketch.
+        """Return whether an interval misses, for a question that does not depend on the sketch.
 
-        A sketch of its own for each: answers of one miss together.
+        Each trial has its own sketch, since answers of one sketch miss together.
         """
         party, other = self.rng.sample(self.parties, 2)
         for each in (party, other):
@@ -92,7 +92,7 @@ class Episode:
         return getattr(party.sketch, method)(**arguments)
 
     def put(self, party=None, size=None):
-        """One event or a batch; more than there is room for must be refused."""
+        """Add one event or a batch; more than the capacity must be refused."""
         party, family = party or self.any_party(), self.family
         known = [event for each in self.parties for _, event in each.rows[-50:]]
         single = size is None and self.rng.random() < 0.4
@@ -113,7 +113,7 @@ class Episode:
         assert party.sketch.latest == party.latest
 
     def refuse(self):
-        """A bad event, alone or amid good ones, changes nothing."""
+        """Add a bad event, alone or among good ones: it changes nothing."""
         party, family = self.any_party(), self.family
         bad = family.bad_event(party)
         if self.rng.random() < 0.5:
@@ -134,7 +134,7 @@ class Episode:
         assert before is None or party.sketch.to_bytes() == before, "a refused update left traces"
 
     def go_on_as_a_copy(self):
-        """Bytes, pickles and copies are as good as the sketch itself."""
+        """Replace a sketch by one from bytes, a pickle or a copy."""
         party = self.any_party()
         old, name = party.sketch, party.name
         ways = {
@@ -189,14 +189,14 @@ class Episode:
             self.parties[self.parties.index(other)] = self.fresh(other.name)
 
     def together(self):
-        """Many at once are as one by one."""
+        """Many sketches at once must give the same as one by one."""
         sketches = [each.sketch for each in self.parties]
         frames = encode_many(sketches)
         assert frames == [sketch.to_bytes() for sketch in sketches]
         assert decode_many(frames) == sketches
 
     def check_one_pass(self, party):
-        """The state is a function of what was put in, where merging is exact, or there was none."""
+        """Compare with one pass, where merging is exact or there was none."""
         family = self.family
         is_exact = not family.is_bounded and not family.needs_streams
         if not family.one_pass or (party.is_merged and not is_exact):
@@ -249,7 +249,7 @@ class Episode:
 
 
 def judge(answer, asked, guarantee):
-    """Raise for what must never be; return, for what may be with some doubt, whether it is well."""
+    """Raise if a certain statement fails; return whether a statement with a confidence holds."""
     context = f"{answer}, truth {asked.truth}, guarantee {guarantee}"
     for number in (answer.value, answer.lower, answer.upper):
         assert type(number) is float, context
@@ -282,7 +282,7 @@ def judge(answer, asked, guarantee):
 
 
 def run(family, seeds, steps):
-    """Episodes of a family: violations with what led to them, and intervals that miss too often."""
+    """Run episodes; return violations with their operations, and intervals that miss too often."""
     trials = defaultdict(list)
     for episode in unharmed(family, [Episode(family, seed) for seed in seeds], steps):
         for key, hit, doubt in episode.trials:
@@ -293,9 +293,9 @@ def run(family, seeds, steps):
 
 
 def run_trials(family, seeds, confidence):
-    """How often intervals miss that may: over all kinds of questions, one for each sketch.
+    """Return how often intervals miss, over all kinds of questions, with one sketch per trial.
 
-    From fewer than a quarter of the trials nothing could be told.
+    Fewer than a quarter of the trials would not be enough to decide.
     """
     trials = defaultdict(list)
     episodes = [Episode(family, seed, confidence) for seed in seeds]
@@ -310,7 +310,7 @@ def run_trials(family, seeds, confidence):
 
 
 def unharmed(family, episodes, steps=None):
-    """Run episodes; raise what is wrong in any of them, with the shortest way to it."""
+    """Run episodes; raise what failed in any of them, with the fewest operations."""
     failures = []
     for episode in episodes:
         try:

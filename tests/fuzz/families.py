@@ -1,4 +1,4 @@
-"""The sketches: what to put in, what to ask, and the truth, from the list of all events."""
+"""The families: which events to add, which questions to ask, and the exact answers."""
 
 import math
 from collections import Counter, defaultdict
@@ -39,7 +39,7 @@ def room_of(total):
 
 @dataclass
 class Asked:
-    """A question, the truth (between two numbers; None: there is none), and what is promised."""
+    """A question, its exact answer (between two numbers; None: there is none), its guarantee."""
 
     method: str
     arguments: dict

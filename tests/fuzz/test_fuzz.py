@@ -1,10 +1,10 @@
 """Random operations on every sketch, checked against the list of all events.
 
-Longer, or another part of what there is to try::
+To run longer, or with other seeds::
 
     RECENCY_FUZZ_STEPS=100000 RECENCY_FUZZ_SEED=1000 pytest tests/fuzz -k Histogram
 
-A failure lists seeds, and the operations of the shortest run, as code. To see one again, give its
+A failure lists seeds, and the operations of the shortest run, as code. To repeat one, set its
 seed and RECENCY_FUZZ_STEPS=1: there is always one episode.
 """
 
@@ -28,7 +28,7 @@ def test_random_operations(family):
 
 
 @pytest.mark.parametrize("family", MAY_MISS, ids=lambda family: family.__name__)
-def test_intervals_miss_as_rarely_as_they_say(family):
+def test_intervals_miss_as_rarely_as_their_confidence_says(family):
     """Of 100 trials at 95 %, 15 misses are allowed; of 25, which is the least, 7."""
     run_trials(family, range(FIRST_SEED, FIRST_SEED + TRIALS), 0.95)
 

@@ -1,6 +1,6 @@
-"""The streams behind the golden files: arithmetic only, no random generator, fixed capacities.
+"""The streams of the golden files: only arithmetic, no random generator, fixed capacities.
 
-Run as a program, it writes the files that do not exist yet. It never writes one again.
+Run as a program, it writes the files that do not exist yet. It never overwrites a file.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Bytes of every family and format version stay readable, and stay the same.
+"""Bytes of every family and format version can be read, and are written the same.
 
-``tests/golden/v1/*.bin`` were written once by ``python tests/golden/streams.py``. The streams that
-they summarise are made anew here, so a changed rule of what is kept shows up too.
+``tests/golden/v1/*.bin`` were written once by ``python tests/golden/streams.py``. The tests build
+the same sketches again, so a changed rule for which elements are kept is noticed, too.
 """
 
 import math
@@ -30,7 +30,7 @@ def test_old_bytes_are_read_and_written_alike(path):
 
 
 @pytest.mark.parametrize("old", READ_ONLY)
-def test_sketches_whose_coins_were_others_merge_with_new_ones(old):
+def test_sketches_with_coins_of_the_old_rule_merge_with_new_ones(old):
     path = next(path for path in FILES if path.stem == old)
     sketch = loads(path.read_bytes())
     alike = [s for s in (make() for make in STREAMS.values()) if s.config == sketch.config]
@@ -47,7 +47,7 @@ def test_sketches_whose_coins_were_others_merge_with_new_ones(old):
 
 
 def exact(sketch, times):
-    """What a sketch of two parts should say, from the rules of ``streams.py``; so many times."""
+    """Return the exact answer for a sketch of two parts, from the rules of ``streams.py``."""
     values, at = _values(2000), _late(2000)
     if isinstance(sketch, QuantileWave):
         return float(np.sort(values)[999] / 4)

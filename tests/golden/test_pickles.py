@@ -1,4 +1,4 @@
-"""Pickles of earlier releases load, though the modules that they name are elsewhere now.
+"""Pickles of earlier releases can be loaded, though the modules that they name have moved.
 
 ``pickles/*.pickle`` were written by 0.1 before modules moved: each saw the times 3, 5 and 9.
 """
@@ -15,7 +15,7 @@ from recency.moved import MOVED
 PICKLES = sorted((Path(__file__).parent / "pickles").glob("*.pickle"))
 
 
-def test_there_is_one_of_each_class_that_moved():
+def test_there_is_a_pickle_of_each_class_that_moved():
     assert len(PICKLES) == len(MOVED) == 10
 
 
@@ -29,7 +29,7 @@ def test_pickles_of_earlier_releases_load(path):
 
 
 @pytest.mark.parametrize("old", MOVED)
-def test_a_module_is_the_same_under_its_old_name(old):
+def test_an_old_module_name_gives_the_same_module(old):
     module = import_module(old)
     assert module is import_module(MOVED[old])
     assert module.__spec__.name == module.__name__ == MOVED[old]

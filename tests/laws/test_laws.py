@@ -23,7 +23,7 @@ def test_every_exported_sketch_has_a_case():
     assert exported == {type(case.make()) for case in CASES}
 
 
-def test_an_exception_that_is_none_is_an_error():
+def test_an_exception_that_holds_is_an_error():
     from dataclasses import replace
 
     case = replace(CASES[0], exceptions={"merging_commutes": "no reason"})

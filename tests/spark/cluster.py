@@ -1,8 +1,8 @@
 """A real cluster on this machine: a master and two workers, whose Python has 512 MB.
 
-As a program (``make cluster-test``) it kills an executor amid a job, has a slow task run twice, and
-sketches 20 M rows of which 90 % are of one group; it prints what happened and fails if a sketch is
-not the same as without. The package travels as a zip, as it would to any cluster.
+As a program (``make cluster-test``) it kills an executor during a job, lets a slow task run twice,
+and sketches 20 M rows of which 90 % are in one group. It prints what happened, and fails if a
+sketch differs from that of a run without faults. The package is sent as a zip, as to any cluster.
 """
 
 import contextlib
@@ -44,9 +44,9 @@ def free_port():
 
 @contextlib.contextmanager
 def cluster(folder):
-    """A master and two workers with one core each; gives the address of the master.
+    """Start a master and two workers with one core each; yield the address of the master.
 
-    They have two addresses: Spark does not try a slow task again on the host where it is slow.
+    They have two addresses, since Spark does not start a slow task again on the same host.
     """
     port = free_port()
     address = f"spark://127.0.0.1:{port}"
@@ -98,14 +98,14 @@ def wait_until(holds, message, seconds=60):
 
 
 def shipped(folder):
-    """The package as a zip, for ``addArtifact``, ``spark.submit.pyFiles`` or ``--py-files``."""
+    """Return the package as a zip, for ``addArtifact`` and ``--py-files``."""
     source = Path(recency.__file__).parent
     copied = shutil.copytree(source, folder / "package" / "recency")
     return shutil.make_archive(str(folder / "recency"), "zip", copied.parent)
 
 
 def executors():
-    """Process ids of executors, by the command lines of this machine."""
+    """Return the process ids of executors, by the command lines of this machine."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -123,7 +123,7 @@ def slowly(batches):
 
 
 def slow_at_first(folder):
-    """A mapper: the first attempt of one task takes long, and every attempt of it leaves a mark."""
+    """A mapper: the first attempt of one task is slow, and every attempt of it writes a file."""
 
     def slow(batches):
         task = TaskContext.get()
@@ -154,7 +154,7 @@ def same(got, wanted):
 
 
 def kill(visits, calm):
-    """An executor is killed amid a job."""
+    """Kill an executor during a job."""
     killed = []
 
     def kill_one():
@@ -177,7 +177,7 @@ def kill(visits, calm):
 
 
 def speculate(visits, calm, folder):
-    """A slow task runs twice."""
+    """Let a slow task run twice."""
     start = time.monotonic()
     after = sketch_many(
         visits.mapInArrow(slow_at_first(folder), visits.schema), WANTED, stream="visits"
@@ -191,10 +191,10 @@ def speculate(visits, calm, folder):
 
 
 def skew(spark, million=20):
-    """One group has nine rows of ten.
+    """Sketch rows of which nine in ten are in one group.
 
-    Rows that are shuffled arrive in any order, so that coins by position would differ from run to
-    run, and an interval of 95 % miss now and then: sums draw coins by id and are those of one pass.
+    Shuffled rows arrive in any order, so coins by position would differ from run to run, and an
+    interval of 95 % would miss now and then. So sums draw coins by id, and equal those of one pass.
     """
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10000")
     visits = Visits(million * 1_000_000)

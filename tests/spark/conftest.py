@@ -9,7 +9,7 @@ ALONE = ("test_cluster.py", "test_faults.py")
 
 
 def pytest_collection_modifyitems(items):
-    """One worker, hence one JVM, for all of them but those that start their own."""
+    """Use one worker, hence one JVM, for all tests except those that start their own."""
     here = str(Path(__file__).parent)
     for item in items:
         if str(item.path).startswith(here):

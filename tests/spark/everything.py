@@ -1,4 +1,4 @@
-"""Everything that works on any session, to be compared: what it made, digests mostly.
+"""Everything that works on any session, with digests of the results to compare.
 
 As a program, on Spark Connect, whose sessions need a process of their own.
 """
@@ -35,7 +35,7 @@ def by_group(table):
 
 
 def coins(spark, clicks):
-    """Whether each job has a number of its own, and the same again; sessions differ in them."""
+    """Whether each job has its own number, and the same again; sessions differ in this."""
     path = tempfile.mkdtemp() + "/clicks"
     clicks.limit(10).write.parquet(path)
     rows = [(i,) for i in range(3)]

@@ -1,6 +1,6 @@
-"""Tasks that fail at their first attempt, as a program: a session that tries again is its own.
+"""Tasks that fail at their first attempt, as a program, since retries need their own session.
 
-Prints what was asked of it if every sketch is the one of the rows, and fails if not.
+It prints the requested results if every sketch is that of the rows, and fails otherwise.
 """
 
 import sys
@@ -19,7 +19,7 @@ USERS, AMOUNTS, COUNTS = RandomizedWave(50_000), SumWave(50_000), ExponentialHis
 
 
 def failing(folder):
-    """A mapper that hands on a batch and then fails, at the first attempts of a third of tasks."""
+    """A mapper that emits a batch and then fails, at the first attempt of a third of the tasks."""
 
     def fails(batches):
         task = TaskContext.get()

@@ -1,6 +1,7 @@
-"""Jobs that read files, and their numbers: to be compared with those in another process.
+"""Jobs that read files, and their numbers, to compare with those in another process.
 
-A module of its own, for pytest compiles tests in its own way, which Python functions show.
+This is a separate module, since pytest compiles tests differently, which changes Python
+functions.
 """
 
 from pyspark.sql import SparkSession
@@ -12,7 +13,7 @@ from recency.spark.job_number import number_of_frame
 
 
 def jobs(spark, path):
-    """Frames that are made from files, and can be made again."""
+    """Return DataFrames that read files, and that can be created again."""
     files = spark.read.parquet(path)
     files.createOrReplaceTempView("files")
     late = "WITH late AS (SELECT * FROM files WHERE at > (SELECT avg(at) FROM files)) "

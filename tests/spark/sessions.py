@@ -1,4 +1,4 @@
-"""What programs and tests share: how their sessions are made, and the truth about their events."""
+"""Shared by programs and tests: how sessions are created, and exact answers about events."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ OPTIONS = {
 
 
 def session(builder, **options):
-    """A quiet session; ``spark__x`` stands for the option ``spark.x``."""
+    """Return a quiet session; ``spark__x`` is the option ``spark.x``."""
     for key, value in OPTIONS.items() | options.items():
         builder = builder.config(key.replace("__", "."), value)
     return builder.getOrCreate()
@@ -40,7 +40,7 @@ class Visits:
         return spark.range(0, self.rows, 1, partitions).selectExpr(*columns)
 
     def update(self, sketch, page=None, **roles):
-        """The sketch, after all visits or those to a page; roles are columns, ``at`` is given."""
+        """Return the sketch after all visits, or those to a page; ``roles`` are columns."""
         for begin in range(0, self.rows, 1 << 20):
             at = np.arange(begin, min(begin + (1 << 20), self.rows))
             if page is not None:

@@ -1,4 +1,4 @@
-"""A sketch that the library does not know: an exact sum, without windows, in a file of its own."""
+"""A sketch that is not part of the library, in its own file: an exact sum without windows."""
 
 from dataclasses import dataclass
 

@@ -7,7 +7,7 @@ from pathlib import Path
 PROGRAM = Path(__file__).parent / "cluster.py"
 
 
-def test_sketches_are_the_same_whatever_happens():
+def test_sketches_do_not_depend_on_faults():
     finished = subprocess.run(
         [sys.executable, str(PROGRAM)], capture_output=True, text=True, timeout=900
     )

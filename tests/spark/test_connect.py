@@ -1,4 +1,4 @@
-"""Spark Connect makes the same bytes as classic Spark."""
+"""Spark Connect gives the same bytes as classic Spark."""
 
 import json
 import subprocess

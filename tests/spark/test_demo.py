@@ -2,7 +2,7 @@ import demo
 
 
 def test_the_demo_prints_answers_whose_intervals_hold(spark, tmp_path, capsys):
-    """The data, the seeds and the partitions are fixed: so are the answers, and all hold."""
+    """Data, seeds and partitions are fixed, so the answers are, too, and all intervals hold."""
     answers = demo.show(spark, demo.load_flights(), tmp_path)
     assert len(answers) == 4 * 6 + 1 + 8 + 6 + 3 + 10 + 4 + 4 * 4
     for answer in answers:

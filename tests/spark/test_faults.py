@@ -1,4 +1,4 @@
-"""Faults change no sketch. Sessions with options of their own are programs."""
+"""Faults do not change sketches. Sessions with other options run in programs."""
 
 import re
 import subprocess

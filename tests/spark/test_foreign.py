@@ -1,4 +1,4 @@
-"""Sketches of a package that this one has never heard of: all that works for ours works for them.
+"""Sketches of a package that this one does not know work like those of this package.
 
 The package is written into a temporary folder under a new name, and put on the path of the driver
 and of the workers, as an installation would.
@@ -26,7 +26,7 @@ NAMES = ("peak", "every_event")
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
-    """The folder that holds the package."""
+    """Return the folder of the package."""
     folder = tmp_path_factory.mktemp("elsewhere")
     shutil.copytree(SOURCES, folder / NAME, ignore=shutil.ignore_patterns("__pycache__"))
     sys.path.insert(0, str(folder))
@@ -42,7 +42,7 @@ def cases(package):
 
 @pytest.fixture(scope="module")
 def workers(spark, package):
-    """A session whose workers have the package."""
+    """Return a session whose workers have the package."""
     archive = shutil.make_archive(str(package / NAME), "zip", package, NAME)
     spark.addArtifacts(archive, pyfile=True)
     return spark
@@ -54,7 +54,7 @@ def events(least):
 
 
 def stream(size):
-    """50 events a tick."""
+    """Return events, 50 per tick."""
     rng = np.random.default_rng(size)
     return {"value": rng.integers(0, 1000, size), "at": rng.integers(0, size // 50 + 1, size)}
 
@@ -128,7 +128,7 @@ def test_all_laws_hold(cases, name):
     assert not failed
 
 
-def test_a_small_sketch_is_small():
+def test_a_small_sketch_has_few_lines():
     lines = (SOURCES / "peak.py").read_text().splitlines()
     begin = next(i for i, line in enumerate(lines) if line.startswith("@dataclass"))
     assert sum(bool(line.strip()) for line in lines[begin:]) < 60
@@ -159,7 +159,7 @@ def prototype(cases, request):
 
 @pytest.fixture
 def bank(prototype, rows):
-    """A sketch of each page, made on the driver."""
+    """Return a sketch of each page, built on the driver."""
     at, values, pages = rows
     made = Bank(prototype)
     made.update_many(pages, values, at=at)
@@ -168,7 +168,7 @@ def bank(prototype, rows):
 
 @pytest.fixture
 def truth(prototype, rows):
-    """The exact answer for each page."""
+    """Return the exact answer for each page."""
     answers = {}
     for page in np.unique(rows[2]).tolist():
         at, values, _ = (column[rows[2] == page] for column in rows)
@@ -206,7 +206,7 @@ def test_several_in_one_scan(cases, frame, rows):
         assert sketch == whole(cases[name].make(), rows)
 
 
-def test_columns_are_asked(prototype, frame, bank, truth):
+def test_questions_to_a_column(prototype, frame, bank, truth):
     built = frame.groupBy("page").agg(R.sketch_agg(prototype, at="t", value="value"))
     answers = built.select("page", R.estimate("sketch").alias("e"), R.describe("sketch").alias("d"))
     rows = answers.collect()

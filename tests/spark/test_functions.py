@@ -1,4 +1,4 @@
-"""Sketches in expressions and in SQL: the same answers as from the sketches themselves."""
+"""Sketches in expressions and in SQL give the same answers as sketches on the driver."""
 
 import datetime
 import json
@@ -64,7 +64,7 @@ AGGREGATES = {
 
 
 def assert_counts(events, sketch, page):
-    """Clicks of a page in some windows, against the truth."""
+    """Compare the counts of clicks of a page in some windows with the exact ones."""
     mine = events.filter(pa.compute.equal(events["page"], page)).select(["t"]).drop_null()
     seconds = mine["t"].to_numpy().astype("datetime64[s]").astype(np.int64)
     assert sketch.latest == seconds.max()
@@ -100,7 +100,7 @@ def test_aggregates_of_no_rows(frame):
 
 @pytest.fixture(scope="module")
 def stored(spark, frame):
-    """Sketches by page and hour of several kinds, and NULLs."""
+    """Return sketches of several classes by page and hour, and NULLs."""
     hours = frame.withColumn("hour", F.hour("t"))
     parts = []
     for name, (prototype, columns) in AGGREGATES.items():
@@ -113,7 +113,7 @@ def stored(spark, frame):
     return table.union(null).cache()
 
 
-def test_merging_is_merging(events, stored):
+def test_merge_agg_equals_merge_all(events, stored):
     merged = stored.groupBy("kind", "page").agg(R.merge_agg("sketch").alias("sketch")).collect()
     frames = {}
     for row in stored.collect():
@@ -199,7 +199,7 @@ def test_frequent_items(spark):
 
 @pytest.fixture
 def zone_without_repeated_hours(spark):
-    """On Spark 4.0, SQL aggregates get times as clocks show them."""
+    """On Spark 4.0, SQL aggregates get local times."""
     before = spark.conf.get("spark.sql.session.timeZone")
     if not hasattr(F, "arrow_udf"):
         spark.conf.set("spark.sql.session.timeZone", "UTC")
@@ -208,7 +208,7 @@ def zone_without_repeated_hours(spark):
 
 
 @pytest.mark.skipif(hasattr(F, "arrow_udf"), reason="times are exact")
-def test_times_that_clocks_show_twice_are_refused(spark, frame):
+def test_local_times_that_occur_twice_are_refused(spark, frame):
     register(spark, {"users": AGGREGATES["users"][0]})
     frame.createOrReplaceTempView("events")
     with pytest.raises(Exception, match=r"ambiguous .*set spark.sql.session.timeZone to UTC"):
@@ -358,7 +358,7 @@ def test_names_in_sql_are_checked(spark):
 
 
 def test_groups_draw_coins_of_their_own(spark):
-    """Or merging would add up their errors: all groups have the same times and values."""
+    """All groups have the same times and values: with equal coins errors would add up."""
     events = spark.range(60_000).selectExpr("id div 600 AS g", "id % 600 AS t", "1 AS v")
     for seed in range(4):
         prototype = SumWave(5_000, relative_error=0.1, confidence=0.999, seed=seed)
@@ -388,13 +388,13 @@ def test_sketches_without_an_answer_give_null(spark):
         ("current_timestamp()", RandomizedWave(), {"at": "k", "item": "x"}, "item=item is of type"),
     ],
 )
-def test_types_are_checked_where_the_rows_are(spark, column, prototype, roles, message):
+def test_types_are_checked_on_workers(spark, column, prototype, roles, message):
     frame = spark.range(3).selectExpr("id AS k", f"{column} AS x")
     with pytest.raises(Exception, match="sketch_agg: .*" + message):
         frame.agg(R.sketch_agg(prototype, **roles)).collect()
 
 
-def test_heavy_hitters_come_by_name(spark):
+def test_heavy_hitters_are_given_by_name(spark):
     visits = spark.range(20_000).selectExpr(
         "id AS t", "id % 2 AS site", "concat('/', if(id % 10 < 4, 1, id % 997)) AS page"
     )

@@ -1,4 +1,4 @@
-"""Hashes of integers are those of Spark's own engine, so that sampling could be pushed down."""
+"""Hashes of integers equal those of Spark's own engine, so that sampling could run there."""
 
 import numpy as np
 from pyspark.sql import functions as F
@@ -18,7 +18,7 @@ def test_integers_hash_as_in_spark(spark):
 
 
 def test_coins_of_events_with_integer_ids_are_those_of_spark(spark):
-    """The sampled levels of a sum are told by ``xxhash64(seed, id, time, value)``."""
+    """``xxhash64(seed, id, time, value)`` determines the sampled levels of a sum."""
     rng = np.random.default_rng(1)
     ids, times = rng.integers(-(2**63), 2**63 - 1, 300), rng.integers(-(2**40), 2**40, 300)
     values = np.append(rng.normal(0, 1, 298) ** 2, [0.0, 5e-324])

@@ -1,4 +1,4 @@
-"""Separate jobs draw separate coins; the same job draws the same again."""
+"""Separate jobs draw separate coins; the same job draws the same coins again."""
 
 import subprocess
 import sys
@@ -36,7 +36,7 @@ SUM = SumWave(relative_error=0.2, confidence=1 - 1e-9)
 
 @pytest.fixture(scope="module")
 def clicks(spark):
-    """Regions with equal times and values."""
+    """Return clicks of regions with equal times and values."""
     return spark.range(0, TRUTH, 1, 2).selectExpr(f"id % {REGIONS} AS region", "id div 60 AS at")
 
 
@@ -75,7 +75,7 @@ def test_sketches_of_separate_jobs_can_be_merged(spark, clicks, path, kind):
     assert len({sketch._stream for sketch in sketches}) == REGIONS
 
 
-def test_what_differs_in_a_word_is_another_job(spark, clicks, path):
+def test_plans_that_differ_in_a_word_are_different_jobs(spark, clicks, path):
     files = spark.read.parquet(path)
 
     def plus(amount):
@@ -132,7 +132,7 @@ def test_files_that_were_added_make_another_job(spark, clicks, path, tmp_path):
     assert number_of_frame(spark.read.parquet(copy), SUM) != before
 
 
-def test_frames_without_files_are_known_within_their_session(spark):
+def test_frames_without_files_are_identified_by_their_session(spark):
     for rows in (
         spark.createDataFrame([(1,), (2,)], "at long"),
         spark.createDataFrame(pa.table({"at": [1, 2]})),
@@ -150,7 +150,7 @@ def test_frames_without_files_are_known_within_their_session(spark):
         rows.unpersist()
 
 
-def test_a_frame_that_cannot_be_told_has_a_number_that_no_other_has(monkeypatch, spark):
+def test_a_frame_that_cannot_be_identified_has_a_unique_number(monkeypatch, spark):
     def fails(df):
         raise RuntimeError("an unknown relation")
 
@@ -210,7 +210,7 @@ def test_every_sketch_with_coins_draws_them_by_the_job(spark, name):
         assert len(set(streams)) == len(streams)  # no two groups, nor jobs, have one
 
 
-def test_without_coins_no_number_is_made(monkeypatch, spark):
+def test_without_coins_no_number_is_computed(monkeypatch, spark):
     def refuse(*_):
         raise AssertionError("it costs time")
 
@@ -235,7 +235,7 @@ def test_events_with_ids_have_the_bytes_of_one_pass(spark):
     assert made.to_bytes() == expected.to_bytes()
 
 
-def test_nothing_leaves_the_prototype_as_it_is(spark):
+def test_an_empty_frame_does_not_change_the_prototype(spark):
     rows = spark.range(9).selectExpr("id AS at", "id AS v", "nullif(id, id) AS none", "id % 2 AS g")
     prototype = SumWave(stream=6)
     assert sketch_df(rows, prototype, at="at", value="none").to_bytes() == prototype.to_bytes()
@@ -283,7 +283,7 @@ def test_calls_of_an_aggregate_draw_different_coins(spark, clicks):
 
 
 def test_one_aggregate_draws_different_coins_for_different_rows(spark, clicks):
-    """Regions that have all their clicks in common but one."""
+    """Regions have all clicks in common, except one."""
     register(spark, {"total": SUM})
     sketches = []
     for region in range(REGIONS):
@@ -297,7 +297,7 @@ def test_one_aggregate_draws_different_coins_for_different_rows(spark, clicks):
 # --- what a caller may give ---------------------------------------------------------------------
 
 
-def test_streams_of_neighbouring_numbers_do_not_meet():
+def test_streams_of_neighbouring_numbers_do_not_overlap():
     firsts = sorted(first_stream(number) for number in range(1_000))
     assert firsts[0] >= 0
     assert firsts[-1] < 2**62
@@ -345,7 +345,7 @@ def test_groups_of_one_job_merge_without_a_warning(spark, monkeypatch):
     assert answer.lower <= 3000 <= answer.upper
 
 
-def test_long_lists_and_table_functions_tell_jobs_apart(spark):
+def test_long_lists_and_table_functions_distinguish_jobs(spark):
     def last_pattern(word):
         patterns = ",".join(f"'{i}%'" for i in range(40))
         rows = spark.range(9).selectExpr("id AS at", "cast(id AS string) AS s")
@@ -374,7 +374,7 @@ def test_nested_conditions_have_a_number_without_a_text_that_doubles(spark):
     assert max(map(len, frame_text.frame_text(rows))) < 100_000
 
 
-def test_literals_that_look_like_counters_tell_jobs_apart(spark):
+def test_literals_that_look_like_counters_distinguish_jobs(spark):
     rows = spark.range(9).selectExpr("id AS at", "cast(id AS string) AS tag")
     nested = "(" * 9 + "at >= 0" + "".join(f" AND at >= {-i})" for i in range(1, 10))
     for one, other in [("#12", "#13"), ("@abcd12", "@abcd13"), ("Ref 12", "Ref 13")]:
@@ -387,7 +387,7 @@ def test_literals_that_look_like_counters_tell_jobs_apart(spark):
     assert number_of_frame(sides[0], SUM) != number_of_frame(sides[1], SUM)
 
 
-def test_frames_of_another_session_tell_all_their_columns(spark):
+def test_the_text_of_a_frame_of_another_session_has_all_columns(spark):
     rows = (
         spark.newSession()
         .range(9)
@@ -398,7 +398,7 @@ def test_frames_of_another_session_tell_all_their_columns(spark):
     assert number_of_frame(chosen[0], SUM) != number_of_frame(chosen[1], SUM)
 
 
-def test_files_are_known_by_their_own_sizes(spark, tmp_path):
+def test_files_are_identified_by_their_own_sizes(spark, tmp_path):
     def number(sizes):
         for name, size in sizes.items():
             (tmp_path / name).write_text("1\n" * size)

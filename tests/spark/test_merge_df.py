@@ -1,4 +1,4 @@
-"""Stored sketches: written, read in another session, rolled up."""
+"""Stored sketches: written, read in another session, merged."""
 
 import subprocess
 import sys
@@ -69,7 +69,7 @@ def test_bounded_sketches_cost_one_level(days, by):
         assert answer.lower <= truth <= answer.upper
 
 
-def test_much_of_one_group_is_merged_as_it_comes(monkeypatch, spark):
+def test_many_sketches_of_one_group_are_merged_in_steps(monkeypatch, spark):
     monkeypatch.setattr(api, "_LIMITS", Limits(chunk=5_000, frames=5_000, sketches=1))
     sketches = []
     for i in range(40):
@@ -85,7 +85,7 @@ def test_much_of_one_group_is_merged_as_it_comes(monkeypatch, spark):
     assert merge_df(table) == merge_all(sketches)
 
 
-def test_nulls_and_empty_sketches_make_no_difference(spark):
+def test_nulls_and_empty_sketches_have_no_effect(spark):
     sketch = SumWave()
     sketch.update(5, at=1)
     rows = [("a", sketch.to_bytes()), ("a", None), ("a", SumWave().to_bytes()), ("b", None),

@@ -1,4 +1,4 @@
-"""``sketch_df`` gives what the same rows give on the driver."""
+"""``sketch_df`` gives the sketch of the same rows on the driver."""
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,7 @@ ROWS = 6_000
 
 @pytest.fixture(scope="module")
 def events():
-    """Late, tied, repeated, with NULLs in every column."""
+    """Return rows that are late, tied, repeated, with NULLs in every column."""
     rng = np.random.default_rng(5)
     missing = rng.random((4, ROWS)) < 0.02
     at = np.arange(ROWS) // 3 + rng.integers(-200, 1, ROWS)
@@ -93,7 +93,7 @@ PARTITIONS = [1, 2, 7]
 
 
 def on_driver(events, prototype, columns):
-    """The same rows in one pass."""
+    """Return the sketch of the same rows in one pass."""
     used = events.select(sorted(set(columns.values()))).drop_null()
     sketch = prototype.empty_like()
     if used.num_rows:
@@ -102,7 +102,7 @@ def on_driver(events, prototype, columns):
 
 
 def with_partitions(frame, partitions):
-    """So many partitions, and one that is empty."""
+    """Return the frame in that number of partitions, and an empty one."""
     return frame.repartition(partitions).union(frame.limit(0).coalesce(1))
 
 
@@ -117,7 +117,7 @@ def test_exact_sketches_have_the_bytes_of_one_pass(frame, events, name, partitio
 @pytest.mark.parametrize("depth", [1, 2, 3])
 @pytest.mark.parametrize("partitions", PARTITIONS)
 @pytest.mark.parametrize("name", BOUNDED)
-def test_bounded_sketches_keep_the_error_asked_for(frame, events, name, partitions, depth):
+def test_bounded_sketches_keep_the_configured_error(frame, events, name, partitions, depth):
     prototype, columns = BOUNDED[name]
     sketch = sketch_df(with_partitions(frame, partitions), prototype, **columns, depth=depth)
     assert sketch.guarantee <= prototype.config.relative_error
@@ -138,7 +138,7 @@ def assert_sums_hold(sketch, events, columns):
         assert abs(float(answer) - truth) <= sketch.guarantee * truth
 
 
-def test_many_partitions_meet_in_several_nodes(spark, events):
+def test_many_partitions_are_merged_in_several_nodes(spark, events):
     frame = spark.createDataFrame(events).repartition(34)
     prototype, columns = EXACT["sum"]
     assert sketch_df(frame, prototype, **columns) == on_driver(events, prototype, columns)
@@ -180,7 +180,7 @@ def test_groups_have_the_bytes_of_one_pass(frame, events, name, shuffle):
 
 @pytest.mark.parametrize("shuffle", ["rows", "partials"])
 @pytest.mark.parametrize("name", BOUNDED)
-def test_groups_keep_the_error_asked_for(frame, events, name, shuffle):
+def test_groups_keep_the_configured_error(frame, events, name, shuffle):
     prototype, columns = BOUNDED[name]
     groups = sketch_df(
         frame.repartition(3), prototype, **columns, by=["shop", F.col("till")], shuffle=shuffle
@@ -201,9 +201,7 @@ def test_groups_keep_the_error_asked_for(frame, events, name, shuffle):
 
 @pytest.mark.parametrize("shuffle", ["rows", "partials"])
 @pytest.mark.parametrize("name", ["distinct", "sum", "histogram", "defined in a test"])
-def test_groups_that_outgrow_the_memory_are_handed_on_early(
-    monkeypatch, frame, events, name, shuffle
-):
+def test_groups_that_exceed_the_memory_are_emitted_early(monkeypatch, frame, events, name, shuffle):
     monkeypatch.setattr(api, "_LIMITS", Limits(chunk=10_000, frames=10_000, sketches=1))
     prototype, columns = (EXACT | BOUNDED)[name]
     by = F.substring("event", 2, 1).alias("digit")
@@ -221,7 +219,7 @@ def test_groups_that_outgrow_the_memory_are_handed_on_early(
 
 
 def test_groups_of_different_sketches_do_not_share_coins(spark):
-    """Rolled up, events with equal values and times in many groups must not err together."""
+    """When merged, groups with equal values and times must not have equal errors."""
     rows = spark.range(40_000).select(
         (F.col("id") % 200).alias("group"), F.floor(F.col("id") / 20_000).alias("at")
     )
@@ -236,7 +234,7 @@ def test_groups_of_different_sketches_do_not_share_coins(spark):
         assert abs(float(whole) - 40_000) <= 40_000 * 4 / 50**0.5
 
 
-def test_what_travels_is_chosen_by_the_number_of_groups(monkeypatch, spark):
+def test_the_shuffle_is_chosen_by_the_number_of_groups(monkeypatch, spark):
     chosen = []
     build = api.group_leaves
     monkeypatch.setattr(api, "group_leaves", lambda *all: chosen.append(all[2]) or build(*all))
@@ -291,8 +289,8 @@ def test_floats_group_as_in_spark(spark):
         assert counts == [1, 1, 2, 2]
 
 
-def test_a_foreign_class_that_workers_do_not_have_harms_nobody(spark):
-    """It may be anything that the user's process has imported."""
+def test_a_foreign_class_that_workers_do_not_have_has_no_effect(spark):
+    """The user's process may have imported any class."""
     unknown = type("Unknown", (TallySketch,), {"family": 201, "__module__": "not_on_workers"})
     try:
         assert float(sketch_df(spark.range(9), SumWave(), at="id").query()) == 9

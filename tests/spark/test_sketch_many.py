@@ -1,4 +1,4 @@
-"""Several sketches in one scan: the same as each on its own."""
+"""Several sketches in one scan equal the same sketches built one by one."""
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,7 @@ EXACT = [name for name in SKETCHES if name not in ("arrivals", "pages")]
 
 @pytest.fixture(scope="module")
 def events():
-    """Two clocks, late rows, NULLs in every column."""
+    """Return rows with two clocks, late rows, and NULLs in every column."""
     rng = np.random.default_rng(3)
     missing = rng.random((5, ROWS)) < 0.02
     at = np.arange(ROWS) // 3 + rng.integers(-200, 1, ROWS)
@@ -73,7 +73,7 @@ def assert_alike(name, together, alone, events=None):
         assert together.latest == alone.latest
 
 
-def test_one_scan_gives_what_many_would(frame):
+def test_one_scan_equals_many(frame):
     together = sketch_many(frame, SKETCHES)
     assert list(together) == list(SKETCHES)
     for name, sketch in together.items():
@@ -82,7 +82,7 @@ def test_one_scan_gives_what_many_would(frame):
 
 @pytest.mark.parametrize("shuffle", ["rows", "partials"])
 @pytest.mark.parametrize("by", ["page", ["page", "s0"]])
-def test_groups_have_a_column_for_each(frame, by, shuffle):
+def test_groups_have_one_column_per_sketch(frame, by, shuffle):
     table = sketch_many(frame, SKETCHES, by=by, shuffle=shuffle)
     keys = [by] if isinstance(by, str) else by
     assert table.columns == [*keys, *SKETCHES]
@@ -97,7 +97,7 @@ def test_groups_have_a_column_for_each(frame, by, shuffle):
 
 
 def test_in_order_sketches_hold_with_chunks_in_any_order(frame, events, monkeypatch):
-    """Small chunks: many leaves for each partition, none of them in order with the next."""
+    """Small chunks give many leaves per partition, which are not in time order."""
     monkeypatch.setattr(api, "_LIMITS", Limits(chunk=4_000, frames=4_000, sketches=20_000))
     known = events.select(["arrived"]).drop_null()["arrived"].to_numpy()
     together = sketch_many(frame, SKETCHES)
@@ -116,7 +116,7 @@ def test_in_order_sketches_hold_with_chunks_in_any_order(frame, events, monkeypa
         assert answer.lower <= (times > known.max() - 400).sum() <= answer.upper
 
 
-def test_nothing_at_all(spark, frame):
+def test_an_empty_frame(spark, frame):
     none = frame.limit(0)
     for name, sketch in sketch_many(none, SKETCHES).items():
         assert sketch == SKETCHES[name].prototype
@@ -176,7 +176,7 @@ def assert_counts(sketch, truth):
     assert abs(answer.value - truth) <= 0.1 * truth
 
 
-def test_columns_that_print_alike_are_told_apart(spark):
+def test_columns_with_equal_texts_are_distinguished(spark):
     a = spark.range(100).selectExpr("id AS k", "id AS t", "id % 7 AS u")
     b = spark.range(100).selectExpr("id AS k", "id + 1000 AS t", "id % 50 AS u")
     wave = RandomizedWave(10_000)

@@ -38,7 +38,7 @@ def test_one_sketch_of_all_elements(spark, rows, partitions):
         assert answer.lower <= window <= answer.upper
 
 
-def test_nothing(spark):
+def test_an_empty_rdd(spark):
     context = spark.sparkContext
     for rdd in (context.emptyRDD(), context.parallelize([], 3)):
         assert sketch_rdd(rdd, SumWave(), times) == SumWave()

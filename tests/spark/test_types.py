@@ -1,4 +1,4 @@
-"""Which columns are taken, what becomes of times, and what is refused before a job starts."""
+"""Which types of columns are accepted, how times are converted, and what raises an error."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -26,7 +26,7 @@ FIRST = 1_762_056_000  # 2025-11-02 00:00 in New York, where that day has 25 hou
 
 @pytest.fixture(scope="module")
 def instants(spark):
-    """A row every 600 s over the end of daylight saving time, in the types that Spark has."""
+    """Return a row every 600 s around the end of daylight saving time, in all types of times."""
     seconds = (F.col("id") * 600 + FIRST).alias("seconds")
     frame = spark.range(0, 200, numPartitions=2).select(seconds)
     return frame.select(
@@ -126,7 +126,7 @@ def test_strings_bytes_and_floats(spark):
 
 @pytest.fixture(scope="module")
 def broken(spark):
-    """A frame that no job survives."""
+    """Return a frame on which every job fails."""
     return spark.range(10).select(
         F.raise_error(F.lit("a job was started")).cast("long").alias("n"),
         F.lit("x").alias("s"),

@@ -1,4 +1,4 @@
-"""What ``mypy --strict`` accepts in a user's script does what its types say."""
+"""A user's script that ``mypy --strict`` accepts runs, and has the types that it declares."""
 
 import user_script
 

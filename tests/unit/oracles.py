@@ -1,4 +1,4 @@
-"""The two structures as their papers describe them, unit by unit: slow, plain, independent."""
+"""The two structures as their papers describe them, unit by unit; slow and independent."""
 
 
 class CascadingHistogram:

@@ -27,7 +27,7 @@ def test_floats_around_an_integer_are_the_nearest_on_either_side(signed, unsigne
         assert math.nextafter(above, -math.inf) < x
 
 
-def test_the_floats_around_zero_have_no_sign():
+def test_floats_around_zero_include_no_negative_zero():
     for zero in (np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.uint64)):
         floats = [*floats_below(zero), *floats_above(zero)]
         assert [math.copysign(1, x) for x in floats] == [1, 1]
@@ -40,7 +40,7 @@ def test_midpoints_are_rounded_once(a, b):
     assert middle.tolist() == [(a + b) / 2]  # Python rounds quotients of integers once
 
 
-def test_ages_beyond_the_integers_of_floats_are_between_their_ends():
+def test_midpoints_of_ages_beyond_2_to_53_are_between_their_ends():
     sketch = NthRecentWave()
     sketch.update(at=-(2**62))
     for age in (2**62 + 1, 2**63 - 1, 2**62 + 2**9 + 1):

@@ -64,7 +64,7 @@ def test_keys_are_equal_as_in_a_dict():
         bank["x"]
 
 
-def test_one_key_and_one_value_go_with_all_rows():
+def test_one_key_and_one_value_are_broadcast():
     bank = Bank(SumWave())
     bank.update_many("k", 2, at=[1, 2, 3])
     bank.update_many("k", at=5)
@@ -73,7 +73,7 @@ def test_one_key_and_one_value_go_with_all_rows():
     assert bank["l"].query().value == 5
 
 
-def test_what_a_bank_gives_is_a_copy():
+def test_sketches_of_a_bank_are_copies():
     for prototype in (ExponentialHistogram(), SumWave(), NthRecentWave()):
         bank = Bank(prototype)
         bank.update_many([1, 2], at=[1, 2])
@@ -107,7 +107,7 @@ def test_a_refused_update_changes_nothing(prototype, arguments, error, message):
     assert states(bank) == states(again)
 
 
-def test_late_events_of_one_key():
+def test_late_events_are_judged_key_by_key():
     bank = Bank(ExponentialHistogram())
     bank.update_many([1, 2], at=[100, 10])
     bank.update_many([2], at=[20])
@@ -140,14 +140,14 @@ def test_a_bank_of_frames_needs_a_sketch_for_a_prototype():
         Bank.from_bytes({1: frame}, "x")
 
 
-def test_a_bank_of_nothing_is_written_even_if_its_decay_cannot_be():
+def test_an_empty_bank_is_written_even_if_its_decay_cannot_be():
     assert (
         Bank(DecayedSample(decay=Custom(lambda age: np.ones_like(age, dtype=float)))).to_bytes()
         == {}
     )
 
 
-def test_prototypes():
+def test_prototypes_are_checked():
     with pytest.raises(TypeError, match="prototype must be a sketch, got int"):
         Bank(5)
     filled = SumWave()
@@ -187,7 +187,7 @@ def test_the_caller_may_reuse_its_arrays():
         assert states(bank) == states(once)
 
 
-def test_scalars_go_with_every_row():
+def test_scalars_are_broadcast():
     for prototype in (ExponentialHistogram(), SumWave(), NthRecentWave()):
         bank, alone = Bank(prototype), prototype.empty_like()
         bank.update_many(["a", "a", "b"], at=5)
@@ -200,7 +200,7 @@ def test_scalars_go_with_every_row():
 
 
 @pytest.mark.parametrize("prototype", PROTOTYPES, ids=repr)
-def test_the_sketch_s_own_signature_holds(prototype):
+def test_arguments_are_checked_against_the_signature_of_the_sketch(prototype):
     bank = Bank(prototype)
     with pytest.raises(TypeError, match=r"missing a required|at must be"):
         bank.update_many(["a"])
@@ -216,7 +216,7 @@ def test_the_sketch_s_own_signature_holds(prototype):
 @pytest.mark.parametrize(
     "keys", [iter([1]), {1}, {1: 2}, bytearray(b"ab")], ids=["iterator", "set", "dict", "bytearray"]
 )
-def test_odd_keys_are_refused(keys):
+def test_keys_of_unsuitable_types_are_refused(keys):
     with pytest.raises(TypeError, match="keys must be a key, or a list or column of them"):
         Bank(SumWave()).update_many(keys, at=[1, 2])
 

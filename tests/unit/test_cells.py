@@ -1,4 +1,4 @@
-"""Cells of many keys at once: as those of each key alone, and none where nothing was counted."""
+"""Cells of many keys: equal to those of each key alone, and none for empty cells."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ MAKERS = {
 
 
 def filled(make, keys=7, rows=3_000, seed=1):
-    """A bank whose last key has zeros alone."""
+    """Return a bank whose last key only has rows of weight 0."""
     rng = np.random.default_rng(seed)
     bank = Bank(make())
     key = rng.integers(0, keys - 1, rows)
@@ -75,7 +75,7 @@ def test_questions_about_all_keys_are_those_about_each(make, window):
 
 
 @pytest.mark.parametrize("name", [name for name in MAKERS if name != "count"])
-def test_many_keys_merge_as_one_by_one(name):
+def test_merging_many_keys_equals_merging_each_key(name):
     make = MAKERS[name]
     prototype = make()
     mine, theirs = ([s for _, s in filled(make, seed=seed).items()] for seed in (1, 2))
@@ -95,7 +95,7 @@ def test_many_keys_merge_as_one_by_one(name):
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_what_expires_later_has_no_effect(make):
-    """A few events touch the cells that they go to; the others hold what has expired since."""
+    """A few events only update their cells; the others keep expired entries."""
     sketch = make()
     by_time = sketch.config.by == "time"
     rng = np.random.default_rng(3)
@@ -122,6 +122,6 @@ def test_cells_without_events_cost_nothing():
     assert body_of(sketch).nbytes < 10_000
 
 
-def test_quantiles_of_nothing_have_no_answer():
+def test_quantiles_of_empty_windows_have_no_answer():
     with pytest.raises(NoAnswerError):
         DyadicEcm().quantile()

@@ -19,7 +19,7 @@ from recency.serialization import known_classes
 
 
 class Requests(ExponentialHistogram):
-    """A subclass of a user's, without bytes of its own."""
+    """A user's subclass, which has no bytes of its own."""
 
 
 @pytest.mark.parametrize(("number", "owner"), [(1, "ExponentialHistogram"), (100, "no class yet")])
@@ -68,7 +68,7 @@ def test_a_class_may_be_defined_again():
     assert first is not second
 
 
-def test_a_subclass_is_pickled_and_comes_back_as_itself():
+def test_a_pickled_subclass_keeps_its_class():
     sketch = Requests(60, 0.1)
     sketch.update_many([1, 2, 3], at=[10, 20, 30])
     back = pickle.loads(pickle.dumps(sketch))

@@ -34,7 +34,7 @@ def test_zigzag_round_trips_and_keeps_small_numbers_small(values):
     [b"\x80", b"\x80\x00", b"\xff" * 9 + b"\x02", b"\x80" * 10 + b"\x01", b"\x01\xff"],
     ids=["unfinished", "overlong", "65 bits", "11 bytes", "unfinished tail"],
 )
-def test_other_varints_are_corrupt(data):
+def test_varints_that_are_not_minimal_or_too_long_are_corrupt(data):
     with pytest.raises(CorruptSketchError, match="corrupt test:"):
         codec.decode_varints(np.frombuffer(data, dtype=np.uint8), "test")
 
@@ -63,7 +63,7 @@ def test_records_round_trip(ragged):
         reader.finish(other)
 
 
-def test_counts_are_checked_before_anything_of_that_size_is_made():
+def test_counts_are_checked_before_memory_is_allocated():
     reader = RecordReader("test", np.array([1, 2], dtype=np.uint64), np.array([2]))
     with pytest.raises(CorruptSketchError, match="shorter"):
         reader.ragged(np.array([2**62]))
@@ -93,13 +93,13 @@ def test_malformed_configurations_are_corrupt(data):
 
 
 @pytest.mark.parametrize("before", [[], [recency.SumWave().to_bytes()]])
-def test_a_damaged_frame_is_called_the_same_whatever_comes_before(before):
+def test_the_error_of_a_damaged_frame_does_not_depend_on_frames_before_it(before):
     damaged = recency.SumWave().to_bytes()[:-1] + b"?"
     with pytest.raises(CorruptSketchError, match="corrupt sketch: checksum mismatch"):
         recency.decode_many([*before, damaged])
 
 
-def test_registry_of_families_names_every_class_once():
+def test_every_family_has_one_class():
     ours = {family: cls for family, cls in _classes.items() if cls not in foreign_classes()}
     assert {family: cls.__name__ for family, cls in ours.items()} == FAMILIES
     assert all(hasattr(recency, name) for name in FAMILIES.values())

@@ -136,7 +136,7 @@ def test_the_inverse_of_the_integral_version_is_exact(decay):
     st.floats(1e-12, 1e12),
 )
 @settings(max_examples=400)
-def test_the_first_age_below_is_the_first(decay, weight, bound):
+def test_first_age_below_is_the_least_such_age(decay, weight, bound):
     age = int(decay.first_age_below(np.array([weight]), np.array([bound]))[0])
     assert 0 <= age <= INT64_MAX
     if age < 2**50:  # where floats tell ticks apart
@@ -145,7 +145,7 @@ def test_the_first_age_below_is_the_first(decay, weight, bound):
         assert weight * decay(age - 1) >= bound
 
 
-def test_what_never_falls_has_no_first_age():
+def test_a_decay_that_never_falls_has_no_first_age():
     assert NoDecay().integral_inverse(5, 5) == INT64_MAX
     assert NoDecay().integral_inverse(5, 6) == 0
     assert Chordal(5).integral_inverse(5, 0) == INT64_MAX
@@ -194,7 +194,7 @@ def test_custom_functions_get_arrays_and_may_underflow():
         Custom(Unhashable())
 
 
-def test_custom_functions_are_compared_but_not_encoded():
+def test_custom_functions_can_be_compared_but_not_encoded():
     assert Custom(gently) == Custom(gently) != Custom(gently, scale=2)
     assert pickle.loads(pickle.dumps(Custom(gently)))(3) == gently(3)
     with pytest.raises(ValueError, match="cannot encode a Custom decay"):
@@ -288,7 +288,7 @@ def test_the_elementary_functions_are_accurate():
     assert power(np.array([1.0, 4.0, 100.0]), -0.5) == pytest.approx([1, 0.5, 0.1], rel=1e-15)
 
 
-def test_the_elementary_functions_are_made_of_exactly_defined_steps():
+def test_the_elementary_functions_give_the_same_bits_everywhere():
     """Golden bits: the same on every machine."""
     x = np.array([-0.3, 0.1, 17.77, -500.123])
     assert [value.hex() for value in exp2(x).tolist()] == GOLDEN_POWERS

@@ -125,8 +125,8 @@ def test_frequent_values_are_listed_largest_first():
 
 
 @pytest.mark.parametrize("decay", DECAYS, ids=lambda decay: type(decay).__name__)
-def test_few_elements_under_a_decay_chosen_beforehand(decay):
-    """Sampled only below 2⁻³² of the largest weight: exact but for that."""
+def test_few_elements_under_a_decay_of_the_constructor(decay):
+    """Exact, except for elements below 2⁻³² of the largest weight, which are sampled."""
     sketch = few(decay=decay)
     for now in (50, 53, 90):
         truth = math.fsum(decayed(decay, now))
@@ -158,13 +158,13 @@ def test_the_decayed_sum_is_a_sum_over_windows(seed, decay):
 
 
 def sampled_sum(sketch, decay, now):
-    """What the sampled elements stand for, without what is known besides."""
+    """Return the sum that sampled elements represent, without the bound of present ones."""
     (weighed,) = weighed_of(sketch, decay, now)
     return weighed.shares.sum()
 
 
 class PlainFading:
-    """Elements that sink, by definition: for each level those that expire last, nothing else."""
+    """Elements kept by expiry, by definition: each level keeps those that expire last."""
 
     def __init__(self, decay, capacity, bottom):
         self.decay, self.capacity, self.bottom = decay, capacity, bottom
@@ -219,7 +219,7 @@ def test_fading_samples_are_those_of_the_definition(seed, decay):
         assert edge is None or abs(edge - edges[0]) <= 1
 
 
-def test_late_and_repeated_elements_change_nothing_but_what_they_should():
+def test_late_and_repeated_elements():
     sketch, rows = many(5000, decay=Exponential(half_life=500), capacity=40)
     again = DecayedSample(decay=Exponential(half_life=500), capacity=40)
     order = np.random.default_rng(3).permutation(np.repeat(np.arange(5000), 2))
@@ -230,8 +230,8 @@ def test_late_and_repeated_elements_change_nothing_but_what_they_should():
 
 
 @pytest.mark.parametrize("decay", [None, Exponential(half_life=500)])
-def test_a_heavier_element_may_come_in_any_part(decay):
-    """The lowest level that is kept depends on the largest weight: it must not matter when."""
+def test_a_heavier_element_may_be_in_any_part(decay):
+    """The lowest level that is kept depends on the largest weight, whenever that arrives."""
     parts = [DecayedSample(decay=decay, capacity=20) for _ in range(4)]
     whole = DecayedSample(decay=decay, capacity=20)
     for i, part in enumerate(parts):
@@ -261,8 +261,8 @@ def test_an_element_is_the_whole_tuple():
     assert sketch.query().value == 17
 
 
-def test_small_whole_numbers_are_not_confused():
-    """Sums of multiples of their bits would be, among a million pairs."""
+def test_hashes_of_small_integers_do_not_collide():
+    """Hashes made of sums of multiples of their bits would collide, for a million pairs."""
     value, weight = (column.ravel() for column in np.meshgrid(np.arange(1000), np.arange(1, 1001)))
     sketch = DecayedSample(capacity=10**6)
     sketch.update_many(value, at=0, weight=weight)
@@ -292,7 +292,7 @@ def test_expired_elements_are_dropped():
 
 
 def test_a_heavier_element_may_come_after_a_question():
-    """Its weight raises the lowest level; edges of levels below it must not count for others."""
+    """Its weight raises the lowest level; edges of levels below must not count for others."""
     for weight in (2.0**20, 2.0**60):
         rows = [
             {"at": np.zeros(20_000, int), "id": np.arange(20_000), "weight": w} for w in (1, weight)
@@ -308,7 +308,7 @@ def test_a_heavier_element_may_come_after_a_question():
 
 @pytest.mark.parametrize("capacity", [1, 2, 5])
 def test_elements_of_one_highest_level_may_outnumber_the_capacity(capacity):
-    """Each level below keeps others of them."""
+    """Each level below keeps different ones of them."""
     rng = np.random.default_rng(capacity)
     for decay in (Polynomial(1), Chordal(3000), SuperExponential(1e-6, 2)):
         for seed in range(10):
@@ -319,7 +319,7 @@ def test_elements_of_one_highest_level_may_outnumber_the_capacity(capacity):
 
 
 @pytest.mark.parametrize("decay", [None, NoDecay(), Exponential(half_life=5), Chordal(9)])
-def test_the_end_of_time(decay):
+def test_times_at_the_end_of_int64(decay):
     last = 2**63 - 1
     for late in (0, 2):
         sketch = DecayedSample(decay=decay)
@@ -331,8 +331,8 @@ def test_the_end_of_time(decay):
 
 @pytest.mark.parametrize("sampler", ["uniform", "range"])
 @pytest.mark.parametrize("decay", [NoDecay(), Polynomial(0.01), Exponential(half_life=2**60)])
-def test_ages_beyond_those_that_there_are_times_for(sampler, decay):
-    """From the first tick to the last but one: no age is as long as never."""
+def test_ages_larger_than_any_time(sampler, decay):
+    """From the first tick to the last but one, no age counts as never."""
     together = DecayedSample(sampler=sampler, decay=decay)
     together.update_many([1, 2], at=np.array([1 - 2**63, 2**63 - 2]), weight=1000)
     apart = DecayedSample(sampler=sampler, decay=decay)
@@ -344,7 +344,7 @@ def test_ages_beyond_those_that_there_are_times_for(sampler, decay):
     assert together.query().value == pytest.approx(truth, abs=1)
 
 
-def test_ages_beyond_what_floats_tell_apart():
+def test_ages_beyond_2_to_53():
     sketch = DecayedSample()
     sketch.update(at=0)
     assert sketch.query(SlidingWindow(2**60), now=2**60 - 1).value == 1
@@ -357,7 +357,7 @@ def test_counts_with_weights_that_are_far_apart():
     nothing = DecayedSample()
     nothing.update(at=1, weight=0)
     assert nothing.count() == nothing.query() == Estimate(0.0, 0.0, 0.0)
-    with pytest.raises(ValueError, match="weigh something"):
+    with pytest.raises(ValueError, match="decayed weight above 0"):
         nothing.mean()
     sketch = DecayedSample(capacity=20)
     sketch.update_many(7.0, at=range(1000), weight=[2.0**900] * 500 + [5e-324] * 500)
@@ -405,7 +405,7 @@ def test_nested_levels_need_twice_the_capacity():
 
 
 @pytest.mark.parametrize("copies", [1, 3, 5, 9])
-def test_the_doubt_of_copies_is_that_of_a_majority(copies):
+def test_the_failure_probability_of_copies_is_that_of_a_majority(copies):
     each = Fraction(doubt_per_copy(0.05, copies)).limit_denominator(10**12)
     fails = sum(
         math.comb(copies, k) * each**k * (1 - each) ** (copies - k)
@@ -504,9 +504,9 @@ def test_weighted_intervals_cover():
         (lambda: DecayedSample().median(), ValueError, "needs elements"),
         (lambda: DecayedSample().mean(), ValueError, "needs elements"),
         (lambda: DecayedSample().rank(1), ValueError, "needs elements"),
-        (lambda: few().median(SlidingWindow(1), 99), ValueError, "weigh something"),
-        (lambda: few().mean(SlidingWindow(1), 99), ValueError, "weigh something"),
-        (lambda: few().rank(1, SlidingWindow(1), 99), ValueError, "weigh something"),
+        (lambda: few().median(SlidingWindow(1), 99), ValueError, "decayed weight above 0"),
+        (lambda: few().mean(SlidingWindow(1), 99), ValueError, "decayed weight above 0"),
+        (lambda: few().rank(1, SlidingWindow(1), 99), ValueError, "decayed weight above 0"),
     ],
 )
 def test_bad_settings_and_questions_are_refused(make, error, message):
@@ -514,8 +514,8 @@ def test_bad_settings_and_questions_are_refused(make, error, message):
         make()
 
 
-def test_a_decay_that_fails_loses_nothing():
-    """Rows wait until they are worked in, and those of a question that failed still do."""
+def test_a_decay_that_raises_loses_no_rows():
+    """Rows are buffered until a call absorbs them, also if a question raised before."""
     fails = []
 
     def fn(ages):
@@ -542,7 +542,7 @@ def test_a_decay_that_fails_loses_nothing():
     assert again.query() == calm.query()
 
 
-def test_a_sketch_with_a_custom_decay_works_but_for_bytes():
+def test_a_sketch_with_a_custom_decay_has_no_bytes():
     decay = Custom(DECAYS[-1].fn)
     sketch, other = few(decay=decay), few(decay=decay)
     assert sketch == other
@@ -571,7 +571,7 @@ def test_hostile_decays_in_bytes(scale):
     assert changed.query().lower <= changed.query().upper
 
 
-def test_what_a_sketch_says_of_itself():
+def test_repr():
     assert repr(few(window=60)).startswith(
         "DecayedSample(guarantee=0.05, window=60 ticks, 4 elements kept, latest=50, "
     )
@@ -594,7 +594,7 @@ def test_elements_count_up_to_the_last_tick_before_a_decay_jumps_to_zero(floor):
                 assert answer.lower <= truth * (1 + 1e-12) <= answer.upper * (1 + 1e-9) + 1e-300
 
 
-def test_an_exponential_decay_answers_after_any_idle_time():
+def test_an_exponential_decay_answers_after_any_time_without_events():
     sketch = DecayedSample(decay=Exponential(half_life=10))
     sketch.update_many(np.arange(1000.0) % 7, at=np.arange(1000), id=np.arange(1000))
     then = sketch.query()
@@ -606,10 +606,10 @@ def test_an_exponential_decay_answers_after_any_idle_time():
         assert sketch.rank(3, now=999 + idle) == sketch.rank(3)
 
 
-def test_elements_that_have_faded_away_are_the_reason_for_no_answer():
+def test_an_error_says_that_all_elements_decayed():
     sketch = DecayedSample(decay=PolyExponential(1, 2, scale=4))
     sketch.update_many(np.arange(1000.0), at=np.arange(1000), id=np.arange(1000))
-    with pytest.raises(NoAnswerError, match="faded below 2⁻³² of the largest weight"):
+    with pytest.raises(NoAnswerError, match="decayed below 2⁻³² of the largest weight"):
         sketch.median(now=3000)
 
 
@@ -640,8 +640,8 @@ def test_a_quantile_of_copies_is_a_value_of_the_stream():
         assert set(answers) <= set(values.tolist())
 
 
-def test_an_update_that_a_decay_refuses_moves_nothing():
-    """Neither the clock nor the least and largest weights, whether rows come by one or by many."""
+def test_an_update_that_a_decay_refuses_changes_no_tally():
+    """Neither the latest time nor the extreme weights change, for single and for many rows."""
     broken = False
 
     def fn(age):
@@ -664,7 +664,7 @@ def test_an_update_that_a_decay_refuses_moves_nothing():
         assert (sketch.query(), sketch.latest, least_of(sketch)) == before
 
 
-def test_rows_that_wait_outlast_a_decay_that_raises_once():
+def test_buffered_rows_survive_a_decay_that_raises_once():
     broken = False
 
     def fn(age):

@@ -1,4 +1,4 @@
-"""Scales, rows and cells; what is refused; how much memory it takes."""
+"""Scales, rows and cells; refused arguments; memory."""
 
 import numpy as np
 import pytest
@@ -35,8 +35,8 @@ def test_every_row_counts_every_event(bits, width):
 
 
 @pytest.mark.parametrize("bits", [30, 50])
-def test_two_items_meet_as_rarely_as_they_should(bits):
-    """Neighbours, multiples of powers of two: pairs that weak hash functions confuse."""
+def test_collisions_are_as_rare_as_for_random_hashes(bits):
+    """Neighbours and multiples of powers of two: pairs that weak hash functions do not separate."""
     pairs = [(0, 1), (5, 6), (1 << 20, 1 << 21), (7, 7 + (1 << (bits - 1))), (3 << 9, 5 << 9)]
     width, trials = 50, 300
     met = np.zeros(len(pairs))
@@ -50,8 +50,8 @@ def test_two_items_meet_as_rarely_as_they_should(bits):
 
 
 @pytest.mark.parametrize("bits", [4, 9])
-def test_ranges_are_taken_apart_without_gap_or_overlap(bits):
-    """With cells for all, sums are exact whatever the range."""
+def test_ranges_are_split_without_gap_or_overlap(bits):
+    """With one cell per range, sums are exact for all ranges."""
     sketch = DyadicEcm(universe_bits=bits, width=2**bits + 1, cell_error=0.001)
     rng = np.random.default_rng(2)
     items = rng.integers(0, 2**bits, 500)
@@ -118,7 +118,7 @@ def test_an_empty_sketch_and_an_empty_window():
         (lambda s: s.forecast(-1), "events must be"),
     ],
 )
-def test_refused_and_unchanged(ask, message):
+def test_refused_updates_change_nothing(ask, message):
     sketch = filled()
     before = sketch.to_bytes()
     with pytest.raises((ValueError, TypeError), match=message):
@@ -245,7 +245,7 @@ def test_bounds_beyond_2_to_53_are_rounded_outward():
 
 
 def test_range_counts_are_not_biased():
-    """Over hash functions, whether ranges share cells or not."""
+    """Averaged over hash functions, with and without collisions of ranges."""
     items = np.arange(4096)
     for width in (3, 5, 17):
         values = []
@@ -256,7 +256,7 @@ def test_range_counts_are_not_biased():
         assert abs(np.mean(values) / 2049 - 1) < 0.1
 
 
-def test_a_name_of_the_window_comes_first():
+def test_a_name_in_the_window_is_preferred():
     sketch = DyadicEcm(names=True, universe_bits=1)
     sketch.update_many([f"old {i}" for i in range(500)], at=range(500))
     sketch.update_many(["new"] * 100, at=range(1000, 1100))

@@ -28,7 +28,7 @@ def example(**settings):
 
 
 @pytest.mark.parametrize("counter", COUNTERS)
-def test_few_items_are_counted_exactly_in_the_middle(counter):
+def test_counts_of_few_items_are_exact_midpoints(counter):
     sketch = example(counter=counter)
     assert sketch.total().lower <= 600 <= sketch.total().upper
     for item, truth in {"a": 400, "b": 200, "c": 0, "d": 0}.items():
@@ -38,7 +38,7 @@ def test_few_items_are_counted_exactly_in_the_middle(counter):
     assert float(sketch.self_join()) == pytest.approx(400**2 + 200**2, rel=0.1)
 
 
-def test_many_queries_are_many_query():
+def test_query_many_equals_one_query_per_item():
     sketch = example()
     items = ["a", "b", "c", 5, b"a"]
     many = sketch.query_many(items, 100)
@@ -50,7 +50,7 @@ def test_many_queries_are_many_query():
     assert sketch.query_many([]).value.size == 0
 
 
-def test_what_was_never_there_is_known_for_sure():
+def test_items_are_certainly_absent_from_empty_cells():
     sketch = EcmSketch(width=500)
     sketch.update_many(range(5), at=range(5))
     absent = sketch.query("nowhere")
@@ -108,7 +108,7 @@ def test_inner_products_need_equal_settings():
         sketch.inner_product(5)
 
 
-def test_inner_products_look_at_one_window_of_both():
+def test_inner_products_use_the_same_window_of_both():
     early, late = EcmSketch(window=100), EcmSketch(window=100)
     early.update_many(["x"] * 10, at=range(10))
     late.update_many(["x"] * 10, at=range(95, 105))
@@ -163,7 +163,7 @@ def test_settings():
     assert "3 × 111 eh" in repr(example())
 
 
-def test_hostile_sizes_are_refused_before_anything_is_made():
+def test_hostile_sizes_are_refused_before_memory_is_allocated():
     large = EcmSketch(width=1 << 16, depth=16)
     assert len(large.to_bytes()) < 200
     assert type(large).from_bytes(large.to_bytes()) == large
@@ -171,7 +171,7 @@ def test_hostile_sizes_are_refused_before_anything_is_made():
 
 @pytest.mark.parametrize("optimize_for", ["point", "inner_product"])
 @pytest.mark.parametrize("confidence", [0.9, 0.935, 0.94, 0.95, 0.98, 0.99])
-def test_samples_keep_the_confidence_that_was_asked_for(confidence, optimize_for):
+def test_samples_keep_the_configured_confidence(confidence, optimize_for):
     sketch = EcmSketch(10, 0.3, confidence, counter="rw", optimize_for=optimize_for)
     sketch.update(1, at=1)
     assert sketch.query(1).confidence >= confidence - 1e-12
@@ -180,7 +180,7 @@ def test_samples_keep_the_confidence_that_was_asked_for(confidence, optimize_for
 
 
 @pytest.mark.parametrize("counter", COUNTERS)
-def test_what_is_handed_out_is_the_caller_s(counter):
+def test_returned_arrays_are_copies(counter):
     sketch = example(counter=counter)
     before = sketch.query("a"), sketch.self_join()
     sketch.counters()[:] = 0
@@ -215,7 +215,7 @@ def test_zeros_merge_in_any_order():
     assert merge_all([loose, tight]) == merge_all([tight, loose])
 
 
-def test_a_finished_sketch_answers_as_its_bytes_do():
+def test_a_finalized_sketch_answers_like_its_bytes():
     prototype = EcmSketch(10**6, 0.3)
     sketch = prototype.empty_like(merge_levels=4)
     sketch.update_many([1] * 20_000, at=range(20_000))
@@ -224,7 +224,7 @@ def test_a_finished_sketch_answers_as_its_bytes_do():
     assert sketch.query(1, 777) == EcmSketch.from_bytes(sketch.to_bytes()).query(1, 777)
 
 
-def test_bytes_without_a_geometry_are_refused_at_once():
+def test_bytes_without_a_geometry_are_refused_immediately():
     for counter in COUNTERS:
         sketch = EcmSketch(10, 0.3, counter=counter)
         values = list(astuple(sketch.config))
@@ -242,7 +242,7 @@ def test_bytes_without_a_geometry_are_refused_at_once():
 
 @pytest.mark.parametrize("counter", ["eh", "dw"])
 def test_merging_totals_that_do_not_fit_int64_in_all_rows_together(counter):
-    """Each row counts all events: their sum may be beyond int64 where the total is not."""
+    """Each row counts all events: the sum over rows may exceed int64 where the total does not."""
     rng = np.random.default_rng(3)
     for seed in range(12):
         parts, recent = [], 0
@@ -268,13 +268,13 @@ def test_bytes_of_sampled_cells_with_weights_near_two_to_the_53_are_read():
 
 
 def _all_forgotten(**other):
-    """Copies of one event share its coin: a level without room for them keeps none."""
+    """Copies of one event share its coin: a level with too many of them keeps none."""
     sketch = EcmSketch(counter="rw", width=4, depth=1, cell_error=0.5, cell_capacity=2, **other)
     sketch.update_many(["a"] * 9, at=5, id=1)
     return sketch
 
 
-def test_a_sample_that_only_forgot_merges_as_it_is():
+def test_a_sample_with_edges_and_no_elements_merges():
     forgot = _all_forgotten()
     assert forgot.total().upper == math.inf
     assert forgot.empty_like().merge(forgot) == forgot
@@ -286,7 +286,7 @@ def test_a_sample_that_only_forgot_merges_as_it_is():
     assert other.merge(forgot).total().upper == math.inf
 
 
-def test_nothing_times_what_may_be_anything_is_nothing():
+def test_zero_times_an_unbounded_count_is_zero():
     forgot = _all_forgotten(optimize_for="inner_product")
     nothing = Estimate(0.0, 0.0, 0.0)
     assert forgot.inner_product(forgot.empty_like()) == nothing
@@ -302,7 +302,7 @@ def test_dyadic_answers_without_upper_bounds():
 
 
 @pytest.mark.parametrize("counter", COUNTERS)
-def test_a_key_may_be_asked_for_several_times(counter):
+def test_one_key_may_be_asked_several_times_in_a_call(counter):
     bank = Bank(DyadicEcm(counter=counter, names=True))
     bank.update_many(["a", "b", "a"], ["x", "y", "x"], at=[1, 2, 3])
     assert bank.total(keys=["a", "b", "a", "a"]).value.tolist() == [2, 1, 2, 2]

@@ -1,4 +1,4 @@
-"""Answers where nothing is left in the window, or nothing was ever seen."""
+"""Answers for empty windows and empty sketches."""
 
 import numpy as np
 import pytest

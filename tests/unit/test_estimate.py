@@ -51,7 +51,7 @@ def test_ratios_cover_the_ratio(a, b):
 
 
 @given(estimates_with_truth(), numbers)
-def test_scaling_covers_the_scaled(a, k):
+def test_scaling_covers_the_product(a, k):
     e, truth = a
     scaled = k * e
     assert scaled == e * k
@@ -98,7 +98,7 @@ INF = math.inf
 
 
 def whole(value, lower, upper):
-    """One answer, and the same in an array among others: arithmetic must treat both alike."""
+    """Return one answer, and the same in an array among others: arithmetic must be the same."""
     return Estimate(value, lower, upper), Estimate(
         np.array([1.0, value]), np.array([1.0, lower]), np.array([1.0, upper])
     )
@@ -190,7 +190,7 @@ def test_intervals_with_infinite_ends_cover_the_truth(a, b, factor):
         assert answer.lower <= answer.value <= answer.upper
 
 
-def test_a_value_that_is_not_a_number_stays_so():
+def test_a_nan_value_stays_nan():
     e = Estimate(math.nan, 0.0, INF)
     for answer in (e + 1, e * 0, e / 2, e / Estimate(1.0, 1.0, INF)):
         assert math.isnan(answer.value)
@@ -217,7 +217,7 @@ around = st.sampled_from([5e-324, 2.0**-1022, 1e-300, 0.1, 1.0, 3.0, 2.0**53, 1e
 
 
 def assert_tight(estimate, least, most):
-    """Bounds on these fractions, of which the next floats inwards are none."""
+    """Assert that bounds hold for these fractions, and that the next floats inwards do not."""
     for end, inward, truth in ((estimate.lower, INF, least), (estimate.upper, -INF, most)):
         further = math.nextafter(end, inward)
         side = 1 if inward > 0 else -1
@@ -239,7 +239,7 @@ def test_results_are_rounded_outwards_and_no_further(x, y, z):
         assert_tight(estimate / z, *sorted([least / number, most / number]))
 
 
-def test_what_is_exact_stays_so():
+def test_exact_results_stay_exact():
     three = Estimate(3.0, 3.0, 3.0)
     assert 2 * three == three + three == Estimate(6.0, 6.0, 6.0)
     assert three / 3 == Estimate(1.0, 1.0, 1.0)
@@ -247,7 +247,7 @@ def test_what_is_exact_stays_so():
 
 
 @pytest.mark.parametrize("number", [2**53 + 1, np.int64(2**53 + 1), np.uint64(2**53 + 1)])
-def test_numbers_that_are_no_floats_are_not_rounded_inwards(number):
+def test_integers_that_floats_cannot_hold_are_rounded_outwards(number):
     for answer in (Estimate(0.0, 0.0, 0.0) + number, Estimate(1.0, 1.0, 1.0) * number):
         assert int(answer.lower) < 2**53 + 1 < int(answer.upper)
     ratio = Estimate(1.0, 1.0, 1.0) / number
@@ -261,7 +261,7 @@ def test_numbers_that_are_not_real_are_refused(bad):
             combine(Estimate(1.0, 1.0, 1.0))
 
 
-def test_ends_beyond_floats_are_unknown_on_the_outer_side_alone():
+def test_ends_beyond_floats_are_infinite_only_outwards():
     large = Estimate(1e308, 1e308, 1e308)
     for answer in (large + large, large * 10, large / 0.1):
         assert (answer.lower, answer.upper) == (1.7976931348623157e308, INF)

@@ -1,4 +1,4 @@
-"""Values that are answers are never rounded: integers that floats cannot hold are refused."""
+"""Values that may be answers are never rounded: integers that floats cannot hold are refused."""
 
 from fractions import Fraction
 
@@ -34,7 +34,7 @@ def test_an_integer_that_would_be_rounded_is_refused(make, value):
 
 
 @pytest.mark.parametrize("make", SKETCHES.values(), ids=SKETCHES)
-def test_large_integers_that_floats_hold_are_answered_as_they_are(make):
+def test_large_integers_that_floats_hold_are_answered_exactly(make):
     sketch = make()
     value = 2**60 + 2**10
     sketch.update_many([value] * 3, at=[1, 2, 3], id=[1, 2, 3])
@@ -86,8 +86,8 @@ def test_certain_sums_cover_integers_that_were_rounded(ask, values):
 
 
 @pytest.mark.parametrize("make", [SumWave, DecayedSample, SKETCHES["correlated"]])
-def test_large_integers_beside_forgotten_small_ones_are_covered(make):
-    """Three that were rounded up, by more than what is forgotten."""
+def test_large_integers_beside_dropped_small_ones_are_covered(make):
+    """Three integers were rounded up by more than the sum of the dropped ones."""
     values = [2**56 + 9] * 3 + [1] * 8
     for seed in range(50):
         sketch = seeded(make, seed)
@@ -98,7 +98,7 @@ def test_large_integers_beside_forgotten_small_ones_are_covered(make):
 
 
 def seeded(make, seed):
-    """With room for so few that some are forgotten."""
+    """Return a sketch with such a small capacity that some events are dropped."""
     settings = {"capacity": 3, "seed": seed}
     if make in (SumWave, DecayedSample):
         return make(**settings)
@@ -115,7 +115,7 @@ LONG = np.longdouble(1) + np.finfo(np.longdouble).eps
 
 @pytest.mark.skipif(float(LONG) == LONG, reason="long doubles are no longer than others here")
 @pytest.mark.parametrize("bad", [LONG, np.array([1, LONG]), [1.0, LONG], np.array(LONG)])
-def test_longer_floats_are_not_rounded_silently(bad):
+def test_long_doubles_are_not_rounded_silently(bad):
     for sketch in (SumWave(), QuantileWave(), DecayedSample()):
         with pytest.raises(ValueError, match="exact as float64"):
             sketch.update_many(bad, at=1)
@@ -125,7 +125,7 @@ def test_longer_floats_are_not_rounded_silently(bad):
 
 
 @pytest.mark.skipif(float(LONG) == LONG, reason="long doubles are no longer than others here")
-def test_no_parameter_is_a_longer_float():
+def test_no_parameter_may_be_a_long_double():
     with pytest.raises(ValueError, match="value must be exact as float64"):
         QuantileWave().rank(LONG)
     with pytest.raises(ValueError, match="value must be exact as float64"):

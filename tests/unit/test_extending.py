@@ -1,4 +1,4 @@
-"""The contract for sketches of other packages, where the laws do not reach."""
+"""The contract for sketches of other packages, as far as the laws do not test it."""
 
 import ast
 import inspect
@@ -70,7 +70,7 @@ def test_everything_has_a_docstring(name, value):
     assert len((value.__doc__ or "").split()) >= 3, name
 
 
-def test_what_has_to_be_written_is_little():
+def test_few_methods_are_abstract():
     def written(cls):
         return sorted(cls.__abstractmethods__)
 
@@ -105,7 +105,7 @@ class LastTally(PerKey):
 
 
 class LastAlgorithm(TallyAlgorithm):
-    """The numbers of the last row; of several at one time, the largest ones."""
+    """The numbers of the last row; of several rows at one time, the largest numbers."""
 
     tally = LastTally
     relative_error = 0.25
@@ -151,7 +151,7 @@ EDGES = {
 }
 
 
-def test_numbers_of_every_kind_come_back_from_bytes():
+def test_numbers_of_every_type_are_read_from_bytes():
     bank = Bank(Last())
     bank.update_many(["a", "b", "c"], **EDGES, at=np.array([-(2**63) + 1, 0, 2**63 - 1]))
     bank.update_many("d", **{name: column[:0] for name, column in EDGES.items()}, at=[])
@@ -199,7 +199,7 @@ class GapTally(PerKey):
 
 
 class GapAlgorithm(BatchAlgorithm):
-    """The longest time between two events that follow one another; late ones are refused."""
+    """The longest time between two consecutive events; late events are refused."""
 
     merge_law = "exact"
     needs_order = True
@@ -327,7 +327,7 @@ def test_the_example_refuses_days_that_cannot_be(latest, active, is_possible):
             loads(frame)
 
 
-def test_the_example_refuses_what_it_says():
+def test_the_example_refuses_bad_arguments():
     with pytest.raises(ValueError, match=r"window must be in \[1, 63\], got 64"):
         ActiveDays(64)
     sketch = ActiveDays(63)

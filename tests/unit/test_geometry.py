@@ -1,4 +1,4 @@
-"""The closed forms against numeric optima of the memory that they are said to minimise."""
+"""The closed forms against numeric optima of the memory that they minimise."""
 
 import math
 
@@ -35,7 +35,7 @@ def test_the_paper_s_own_formulas():
 
 @pytest.mark.parametrize("product", [False, True])
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.999])
-def test_the_doubt_of_samples_is_split_for_the_least_memory(confidence, product):
+def test_the_failure_probability_of_samples_is_split_for_the_least_memory(confidence, product):
     chosen = choose(0.1, confidence, True, product)
     doubt = 1 - confidence
 

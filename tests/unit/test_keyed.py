@@ -1,4 +1,4 @@
-"""The buffer in front of the kernels: what the laws, whose streams are short, do not reach."""
+"""The buffer of rows, for streams longer than those of the laws."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_a_call_that_makes_room_in_the_buffer_may_be_interrupted(cls, size):
 
 
 @pytest.mark.parametrize("cls", [ExponentialHistogram, NthRecentWave])
-def test_a_buffer_that_is_used_again_holds_what_came_since(cls):
+def test_a_reused_buffer_has_only_later_rows(cls):
     rng = np.random.default_rng(1)
     prototype = cls(window=300, relative_error=0.3)
     bank, alone = Bank(small_buffer(prototype.empty_like())), {}

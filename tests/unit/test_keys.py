@@ -24,9 +24,9 @@ DAY = date(2026, 3, 1)
 
 
 def counted(*columns):
-    """The keys that a bank has after these columns as they came, and how often each came.
+    """Return the keys of a bank after these columns, in order, and the rows of each.
 
-    They are written down: this tells types apart, and NaN is like NaN.
+    Keys are compared as text, which distinguishes types, and where NaN equals NaN.
     """
     bank = Bank(ExponentialHistogram())
     for column in columns:
@@ -40,7 +40,7 @@ def occurrences(keys):
 
 
 def datetimes(values, unit, **zone):
-    """The containers of points in time at some resolution; None is missing."""
+    """Return times of some resolution in all containers; None is a missing value."""
     array = np.array([np.datetime64("NaT") if v is None else v for v in values], f"M8[{unit}]")
     yield array
     yield list(array)
@@ -355,7 +355,7 @@ def test_keys_that_mean_different_things_stay_apart():
     assert [bank[key].query().value for key in different] == [1] * len(different)
 
 
-def test_named_tuples_stay_what_they_are():
+def test_named_tuples_keep_their_class():
     Place = namedtuple("Place", "x y")
     bank = Bank(ExponentialHistogram())
     bank.update_many([Place(1, 2), (1, 2), Place(np.int64(1), 2)], at=1)
@@ -393,7 +393,7 @@ value = st.sampled_from([None, NAN, 0.0, -0.0, 1.5, math.inf, 2.0**53])
 
 @given(st.lists(st.lists(value, max_size=12), max_size=4))
 def test_floats_are_numbered_as_they_come_in_any_container(batches):
-    """Whatever mixture of containers the batches of a stream come in."""
+    """Also if batches of one stream come in different containers."""
     expected = counted(*batches)
     as_arrow = [pa.array(batch, pa.float64()) for batch in batches]
     as_pandas = [pd.Series(pd.arrays.ArrowExtensionArray(each)) for each in as_arrow]

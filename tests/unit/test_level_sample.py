@@ -30,7 +30,7 @@ def plain_sample(elements, capacity, cutoff):
 
 @settings(max_examples=150)
 @given(data=st.data(), capacity=st.integers(1, 6), distinct=st.booleans())
-def test_the_sample_is_what_its_definition_says(data, capacity, distinct):
+def test_the_sample_follows_its_definition(data, capacity, distinct):
     rows = data.draw(
         st.lists(st.tuples(st.integers(0, 30), st.integers(0, 40)), min_size=1, max_size=80)
     )
@@ -60,8 +60,8 @@ def test_the_sample_is_what_its_definition_says(data, capacity, distinct):
 
 
 @pytest.mark.parametrize("repeats", [1, 2, 5])
-def test_items_with_a_hash_in_common_stay_apart(repeats):
-    """The bits of a hash that are compared are equal for names a · step, where ODD_1 · step = 1."""
+def test_items_with_equal_parts_of_hashes_are_different(repeats):
+    """The compared bits of a hash are equal for names a · step, where ODD_1 · step = 1."""
     step = pow(int(_ODD_1), -1, 2**64)
     rng = np.random.default_rng(repeats)
     names = np.array([a * step % 2**64 for a in range(40)], dtype=np.uint64).repeat(repeats)
@@ -77,7 +77,7 @@ def test_items_with_a_hash_in_common_stay_apart(repeats):
 
 @pytest.mark.parametrize("distinct", [True, False])
 @pytest.mark.parametrize("keys", [5, 200])
-def test_many_keys_in_one_call_are_as_many_samples(distinct, keys):
+def test_many_keys_in_one_call_equal_separate_samples(distinct, keys):
     rng = np.random.default_rng(keys)
     size, capacity = 8000, 7
     owner = rng.integers(0, keys, size)
@@ -138,7 +138,7 @@ def test_level_of_a_weight_is_at_least_i_with_probability_w_over_2_to_the_i():
         assert abs(share - p) <= 5.5 * np.sqrt(p * (1 - p) / coins.size)  # 4e-8 each
 
 
-def test_times_too_far_apart_to_pack_are_trimmed_all_the_same():
+def test_times_too_far_apart_to_pack_are_trimmed_too():
     times = np.array([-(2**62), 2**62, 5, 7, 2**62 - 1] * 3) + np.arange(15)
     sample = LevelSample.empty(4, False, []).absorb(
         group_of(0, np.arange(15) % 2), times, (), NEVER

@@ -23,9 +23,9 @@ def edges_by_hand(decay, spread, most):
 
 
 def ticks_by_hand(edges, start, end):
-    """Cormode, Tirthapura & Xu 2009, Fig. 3, with every region looked at on every tick.
+    """Cormode, Tirthapura & Xu 2009, Fig. 3, testing every region at every tick.
 
-    A new bucket has b_1 ticks whatever its number, and the union of two ends with the newer one.
+    Every new bucket has b_1 ticks, and the union of two buckets ends with the newer one.
     """
     buckets = []  # (first, last), oldest first
     for tick in range(start, end):
@@ -71,7 +71,7 @@ def test_buckets_are_those_of_the_paper(decay, spread):
 
 
 @pytest.mark.parametrize("clock", [0, 10**6, 10**15, -(10**15)])
-def test_no_more_buckets_than_two_for_each_region(clock):
+def test_there_are_at_most_two_buckets_per_region(clock):
     decay, spread = Polynomial(1.5), 0.1
     regions = regions_of(decay, spread)
     ages = np.unique(np.concatenate([np.arange(5000), np.geomspace(1, 10**9, 20_000).astype(int)]))
@@ -88,8 +88,8 @@ def test_no_more_buckets_than_two_for_each_region(clock):
         assert (ratio <= 1 + spread + 1e-9).all()
 
 
-def test_moving_the_clock_only_merges():
-    """The bucket of a time at a later clock is that of any time of its bucket."""
+def test_a_later_clock_only_merges_buckets():
+    """The bucket of a time at a later clock is that of any other time of its bucket."""
     rng = np.random.default_rng(1)
     regions = regions_of(Polynomial(1.5, scale=3), 0.2)
     times = np.sort(rng.integers(-10_000, 10_000, 500))
@@ -121,7 +121,7 @@ def test_a_grid_is_all_buckets(spread, scale, clock):
 @pytest.mark.parametrize("clock", [2**63 - 1, 2**63 - 2**59, 2**62, -(2**63) + 2**40])
 @pytest.mark.parametrize("spread", [0.3, 3.0])
 def test_buckets_at_the_ends_of_time_are_cut_off(clock, spread):
-    """Against the same, in Python's integers, that have no ends."""
+    """Compared with Python's integers, which are not bounded."""
     decay = Polynomial(1.5, scale=1000)
     regions = regions_of(decay, spread)
     oldest = max(clock - 2**61, -(2**63) + 1)
@@ -150,7 +150,7 @@ def test_buckets_at_the_ends_of_time_are_cut_off(clock, spread):
 
 @pytest.mark.parametrize("exponent", [30, 40, 100, 1000])
 def test_a_decay_that_floats_cannot_follow_to_its_end(exponent):
-    """Regions are single ticks, then one: below 1e-290 nothing is told apart."""
+    """Regions are single ticks, and then one: values below 1e-290 are not distinguished."""
     regions = regions_of(Polynomial(exponent), 2.0)
     ages = np.unique(np.concatenate([np.arange(2000), np.geomspace(1, 1e18, 2000).astype(int)]))
     first, last = regions.buckets(-ages, 0)

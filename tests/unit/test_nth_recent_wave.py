@@ -30,7 +30,7 @@ def wave_of(times, **settings):
 
 
 def doubled(wave, times):
-    """So many times merged with itself: 2 ** times as many 1s."""
+    """Return the sketch merged with itself ``times`` times: 2 ** times as many 1s."""
     for _ in range(times):
         wave = merge_all([wave, wave])
     return wave
@@ -130,7 +130,7 @@ def test_the_number_of_1s_stays_within_int64():
     assert float(many.query(2**63 - 1)) == 2
 
 
-def test_1s_that_wait_count_too():
+def test_buffered_1s_count():
     many = merge_all(doubled(wave_of([5]), times) for times in range(1, 63))  # 2⁶³ − 2
     many.update(at=6)
     with pytest.raises(ValueError, match=r"within int64, got 9223372036854775807 \+ 1"):
@@ -153,7 +153,7 @@ def test_gaps_and_values_beyond_2_to_the_62_are_read_again():
     assert answer.lower <= 10**7 - 1001 <= answer.upper
 
 
-def test_one_large_call_leaves_no_memory_behind():
+def test_memory_is_freed_after_one_large_call():
     times = np.arange(2_000_000)
     shuffled = np.random.default_rng(1).permutation(times)
     for at in (times, shuffled):
@@ -221,7 +221,7 @@ def test_numbers_that_no_stream_leads_to_are_corrupt(numbers, reason):
         decode_many([good, framed(header, numbers), good])
 
 
-def test_whatever_is_read_is_a_wave_like_any_other():
+def test_waves_that_were_read_work_like_others():
     rng = random.Random(3)
     waves = [wave_of(times, window=w) for times in edge_streams().values() for w in (None, 400)]
     waves += [NthRecentWave(), doubled(wave_of([7, 9]), 61), doubled(wave_of([LAST]), 62)]
@@ -256,7 +256,7 @@ def test_whatever_is_read_is_a_wave_like_any_other():
 
 
 def change_a_number(numbers, rng):
-    """One that was there, near an edge of some range, or a little off."""
+    """Return the numbers with one replaced, by a limit of some range or a close number."""
     i = rng.randrange(len(numbers))
     edge = rng.choice([0, 1, 2**53, 2**61, 2**62, 2**63, 2**64]) + rng.randint(-2, 2)
     near = numbers[i] + rng.randint(-2, 2)
@@ -278,7 +278,7 @@ def answers_or_says_why_not(wave):
 
 
 def changes(wave):
-    """The wave after a merge and after updates, unless these are refused and change nothing."""
+    """Return the wave after a merge and after updates, unless these are refused."""
     for change in (
         lambda sketch: sketch.merge(sketch.copy()),
         lambda sketch: sketch.update(at=0),

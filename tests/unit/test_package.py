@@ -5,7 +5,7 @@ BANNED = ["pyspark", "pandas", "pyarrow", "hypothesis", "pytest", "recency.testi
 
 
 def test_importing_recency_imports_no_spark():
-    """And nothing else that is not a runtime dependency: a finder refuses them all."""
+    """Nor anything else that is not a runtime dependency: an import hook refuses all others."""
     program = f"""
 import sys
 

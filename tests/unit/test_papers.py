@@ -73,7 +73,7 @@ def test_window_that_starts_at_a_remembered_position_is_exact():
     assert answer.value == 19
 
 
-def test_expired_positions_leave_the_answer_as_it_was():
+def test_expired_positions_do_not_change_the_answer():
     wave = DeterministicWave(window=48, relative_error=1 / 3, by="count")
     wave.update_many(figure_1_stream())
     assert wave.query(39) == figure_wave().query(39)
@@ -125,7 +125,7 @@ def test_referee_scenario_1_each_party_its_own_window():
 
 
 def test_referee_scenario_2_one_logical_stream_split():
-    """The same section: items carry overall sequence numbers; all are asked at the same now."""
+    """The same section: items have overall sequence numbers; all are asked for the same now."""
     rng = np.random.default_rng(2)
     bits, owner = rng.integers(0, 2, 5000), rng.integers(0, 4, 5000)
     parties = []

@@ -1,4 +1,4 @@
-"""Questions to all keys of a bank at once: each key's answer is the one of its own sketch."""
+"""Questions to all keys of a bank: each answer is that of the key's own sketch."""
 
 import math
 
@@ -56,7 +56,7 @@ def bank_of(prototype, repeated=False, **columns):
 
 @pytest.mark.parametrize("window", [None, 400, 3])
 @pytest.mark.parametrize("capacity", [2, 20, 5000])
-def test_different_items(window, capacity):
+def test_distinct_items(window, capacity):
     bank = bank_of(
         RandomizedWave(capacity=capacity, keep_items=True),
         item=lambda rng, size: rng.integers(0, 500, size),

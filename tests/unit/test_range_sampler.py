@@ -1,8 +1,8 @@
 """``DecayedSample(sampler="range")`` against the paper's definitions, integer by integer.
 
 Cormode, Tirthapura & Xu 2009 (*Time-Decaying Sketches*), §3.2: an element of decayed weight f is at
-level i iff one of its first f integers has a hash below ⌊p/2ⁱ⌋, and stands for as many of them as
-do, times p/⌊p/2ⁱ⌋.
+level i iff one of its first f integers has a hash below ⌊p/2ⁱ⌋. It represents the number of these
+integers, times p/⌊p/2ⁱ⌋.
 """
 
 import math
@@ -49,7 +49,7 @@ def hits(hashes, level):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_levels_and_what_elements_stand_for(seed):
+def test_levels_and_what_elements_represent(seed):
     known = elements(stream(seed), seed)
     sampler = SAMPLERS["range"]
     coins = np.array(list(known), dtype=np.uint64)
@@ -70,7 +70,7 @@ def test_levels_and_what_elements_stand_for(seed):
 @pytest.mark.parametrize(
     "decay", [NoDecay(), SlidingWindow(30), Exponential(half_life=9), Polynomial(1.2, scale=10)]
 )
-def test_a_decay_chosen_when_asked(seed, decay):
+def test_a_decay_of_the_question(seed, decay):
     """By windows: element e counts with the level of the window that begins with it."""
     sketch = DecayedSample(sampler="range", capacity=6, seed=seed)
     columns = stream(seed)
@@ -109,8 +109,8 @@ def sampled(sketch, decay, now):
 @pytest.mark.parametrize(
     "decay", [SlidingWindow(30), Exponential(half_life=9), Chordal(50), Polynomial(1.2, scale=10)]
 )
-def test_a_decay_chosen_beforehand(seed, decay):
-    """Each level holds the elements that expire last; expiries by looking at every tick."""
+def test_a_decay_of_the_constructor(seed, decay):
+    """Each level has the elements that expire last; expiries are found by testing every tick."""
     capacity = 12
     sketch = DecayedSample(sampler="range", decay=decay, capacity=capacity, seed=seed)
     columns = stream(seed)
@@ -175,7 +175,7 @@ def test_weights_are_integers_of_limited_size():
 
 @pytest.mark.parametrize("decay", [None, SlidingWindow(100)])
 def test_the_highest_level_may_overflow(decay):
-    """Two elements with an integer whose hash is 0, and room for one: nothing is any higher."""
+    """Two elements have an integer whose hash is 0, and the capacity is one."""
     sketch = DecayedSample(sampler="range", capacity=1, decay=decay)
     sketch.update_many(0, at=[5, 5], weight=2**20, id=[2305539, 12886595])
     assert (once(sketch).levels[:1] == 42).all()

@@ -36,7 +36,7 @@ def test_the_modulus_is_the_largest_prime_below_two_to_the_43rd():
 
 
 def compare(prime, rows):
-    """All three functions at once, each row a progression of its own."""
+    """Compare all three functions at once; each row has its own progression."""
     start, step, terms, limit = np.array(rows, dtype=np.int64).T
     smallest = range_min(start, step, terms, prime)
     hits = range_hits(start, step, terms, limit, prime)

@@ -46,7 +46,7 @@ def test_unit_stream_keeps_what_the_paper_keeps(rule, oracle, tightness):
 @pytest.mark.parametrize(("rule", "oracle"), RULES)
 @pytest.mark.parametrize("tightness", [2, 3, 5, 8, 16])
 @pytest.mark.parametrize("most", [2, 9, 300])
-def test_weighted_items_are_kept_iff_they_hold_a_remembered_unit(rule, oracle, tightness, most):
+def test_weighted_entries_are_kept_iff_they_hold_a_kept_unit(rule, oracle, tightness, most):
     rng = np.random.default_rng(most)
     slow, log, items = oracle(tightness), single(rule, tightness), []
     for time in range(400):
@@ -80,7 +80,7 @@ def test_very_large_ranks_do_not_overflow(rule):
 
 @settings(max_examples=60)
 @given(data=st.data(), rule=st.sampled_from([EXPONENTIAL, WAVE]))
-def test_many_keys_in_one_call_are_as_many_logs(data, rule):
+def test_many_keys_in_one_call_equal_separate_logs(data, rule):
     size, keys = data.draw(st.integers(1, 300)), 5
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     owner = rng.choice(keys, size, p=[0.7, 0.2, 0.06, 0.04, 0.0])
@@ -115,7 +115,7 @@ def test_many_keys_in_one_call_are_as_many_logs(data, rule):
 
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**32), rule=st.sampled_from([EXPONENTIAL, WAVE]), gap=st.booleans())
-def test_units_at_different_times_are_appended_as_any_others(seed, rule, gap):
+def test_appending_units_equals_appending_sorted_rows(seed, rule, gap):
     rng = np.random.default_rng(seed)
     keys = 4
     slow = fast = RankLog.empty(rule, np.full(keys, int(rng.integers(2, 6))))
@@ -187,7 +187,7 @@ def test_questions_between_updates_are_answered_as_the_state_does(cls, merged):
     assert sketch.to_bytes() == other.to_bytes()
 
 
-def test_merging_keyed_logs_is_merging_each_key():
+def test_merging_keyed_logs_equals_merging_each_key():
     rng = np.random.default_rng(0)
     cutoff = cutoffs(column(999, 999, 999), 300)
     tightness = np.full(3, 6)
@@ -209,7 +209,7 @@ def test_merging_keyed_logs_is_merging_each_key():
         assert part.ranks.tolist() == alone.ranks.tolist()
 
 
-def test_expired_items_left_over_are_few():
+def test_few_expired_entries_remain():
     log = single(EXPONENTIAL, 20)
     times = np.arange(1_000_000)
     for part in np.array_split(times, 50):
@@ -240,7 +240,7 @@ def test_flaws_are_named(change, flaw):
     assert flaw in replace(log, **change).flaw(latest, cutoff)
 
 
-def test_missing_and_forgotten_items_are_flaws():
+def test_missing_entries_are_flaws():
     from dataclasses import replace
 
     log = append_one_key(single(EXPONENTIAL, 2), np.arange(100), np.ones(100, np.int64))
@@ -266,7 +266,7 @@ def test_missing_and_forgotten_items_are_flaws():
 @pytest.mark.parametrize("rule", [EXPONENTIAL, WAVE])
 @pytest.mark.parametrize("window", [None, 300])
 def test_a_loosened_log_is_the_log_of_less_tightness(rule, window):
-    """Whatever is put in before and after; so tightness that was not needed can be given back."""
+    """For all entries before and after, so tightness that is not needed can be dropped."""
     rng = np.random.default_rng(11)
     for most in (1, 5, 200):
         times = np.cumsum(rng.choice([0, 1, 1, 9], 3000))
@@ -285,7 +285,7 @@ def test_a_loosened_log_is_the_log_of_less_tightness(rule, window):
 
 
 @pytest.mark.parametrize("rule", [EXPONENTIAL, WAVE])
-def test_the_loosest_log_keeps_the_error_asked_for(rule):
+def test_the_loosest_log_keeps_the_configured_error(rule):
     spread = np.array([1.0, 1.001, 1.02, 1.049, 1.05, 1.06, 1.02])
     tightness = loosest(rule, 0.05, spread).tolist()
     for factor, enough in zip(spread[:4], tightness, strict=False):

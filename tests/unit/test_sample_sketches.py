@@ -1,4 +1,4 @@
-"""What the laws do not say: questions, predicates, wording, exactness, coins."""
+"""What the laws do not test: questions, predicates, error texts, exactness, coins."""
 
 import math
 from dataclasses import astuple, replace
@@ -105,7 +105,7 @@ def test_sums_are_exact_while_nothing_was_discarded():
     assert float(wave.query()) == math.fsum(values)
 
 
-def test_zero_moves_the_clock_and_nothing_else():
+def test_zero_only_changes_latest():
     wave = SumWave(window=10)
     wave.update(5, at=1)
     wave.update(0, at=100)
@@ -113,14 +113,14 @@ def test_zero_moves_the_clock_and_nothing_else():
     assert float(wave.query()) == 0
 
 
-def test_sum_by_scalar_and_by_default_is_counting():
+def test_a_sum_of_the_default_value_is_a_count():
     wave = SumWave()
     wave.update_many(at=range(50))
     wave.update(at=50)
     assert float(wave.query(20)) == 20
 
 
-def test_ids_make_coins_only():
+def test_ids_only_determine_coins():
     wave = SumWave()
     wave.update_many([1, 1, 1], at=[1, 2, 2], id=["x", "x", "x"])
     assert float(wave.query()) == 3
@@ -131,7 +131,7 @@ def coins_of(sketch):
     return int(tally.stream[0]), int(tally.index[0])
 
 
-def test_stream_and_index_are_state():
+def test_stream_and_position_are_part_of_the_state():
     one, other = SumWave(stream=1), SumWave(stream=2)
     assert one.config == other.config
     assert one != other
@@ -234,7 +234,7 @@ def test_nth_recent_questions():
         wave.query(1)
 
 
-def test_nth_recent_keeps_its_promise_on_a_long_stream():
+def test_nth_recent_keeps_its_guarantee_on_a_long_stream():
     rng = np.random.default_rng(4)
     times = np.cumsum(rng.integers(0, 50, 50_000))
     wave = NthRecentWave(relative_error=0.05)
@@ -246,7 +246,7 @@ def test_nth_recent_keeps_its_promise_on_a_long_stream():
     assert body_of(wave).times.size <= 11 * 22
 
 
-def test_lone_surrogates_are_items_like_others():
+def test_lone_surrogates_are_valid_items():
     wave = RandomizedWave(keep_items=True)
     wave.update("\ud800", at=1)
     wave.update_many(["\ud800", "a", "\udfff"], at=[2, 2, 2])
@@ -257,7 +257,7 @@ def test_lone_surrogates_are_items_like_others():
     assert float(total.query()) == 2
 
 
-def test_the_container_of_items_makes_no_difference():
+def test_the_container_of_items_has_no_effect():
     items = ["a", 5, b"x", "a\0", ""]
     waves = []
     for container in (list, tuple, lambda x: np.array(x, dtype=object)):
@@ -268,7 +268,7 @@ def test_the_container_of_items_makes_no_difference():
     assert waves[0] == waves[1] == waves[2]
 
 
-def test_zero_has_one_sign():
+def test_negative_zero_equals_zero():
     one, other = QuantileWave(capacity=10), QuantileWave(capacity=10)
     one.update_many([0.0, -0.0], at=1, id=[5, 1005])
     other.update_many([-0.0, 0.0], at=1, id=[1005, 5])
@@ -276,7 +276,7 @@ def test_zero_has_one_sign():
     assert loads(one.to_bytes()) == one
 
 
-def test_the_index_of_coins_stops_at_the_end_of_int64():
+def test_positions_of_coins_stay_within_int64():
     wave = SumWave(capacity=5)
     wave.update_many(at=range(100))
     for _ in range(64):
@@ -287,7 +287,7 @@ def test_the_index_of_coins_stops_at_the_end_of_int64():
 
 
 def forged(sketch, **change):
-    """The bytes of a sketch whose sample was tampered with."""
+    """Return the bytes of a sketch whose sample was changed."""
     body = body_of(sketch)
     put_into(sketch, body=replace(body, sample=replace(body.sample, **change)))
     return sketch.to_bytes()
@@ -322,8 +322,8 @@ def _sum_of(values):
     return wave
 
 
-def test_counts_beyond_the_bytes_are_refused_before_anything_is_made():
-    """Records of three numbers: seen, a latest time, and a number of edges that is not there."""
+def test_counts_beyond_the_bytes_are_refused_before_memory_is_allocated():
+    """Records of three numbers: flags, a latest time, and a number of missing edges."""
     sketch = RandomizedWave(capacity=5)
     config = codec.encode_config(astuple(sketch.config))
     for count in (2**30, 2**40, 2**62):
@@ -343,7 +343,7 @@ def test_a_capacity_is_always_written():
         loads(codec.encode_many(RandomizedWave.family, settings, writer)[0])
 
 
-def test_bad_numbers_and_confidences():
+def test_bad_numbers_and_confidences_are_refused():
     for bad in ([3.0], [1, 2]):
         with pytest.raises(TypeError, match="value must be a number, got list"):
             SumWave().update(bad, at=1)
@@ -360,7 +360,7 @@ def test_bad_numbers_and_confidences():
 
 
 def test_a_window_without_sampled_values_says_so():
-    """Equal times go together: here every level with more than one event has forgotten them all."""
+    """Events of one time are dropped together: each level with two or more events is empty."""
     wave = QuantileWave(capacity=1, seed=5)
     wave.update_many(np.arange(1000.0), at=np.zeros(1000, dtype=int), id=np.arange(1000))
     ticks, bits = np.zeros(1000, dtype=int), np.arange(1000.0).view(np.int64)

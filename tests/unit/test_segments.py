@@ -11,7 +11,7 @@ from recency.core.segments import ages_of, running_sums, segment_sums, times_of
 STARTS = offsets(np.array([0, 3, 0, 1, 2, 0]))
 
 
-def test_sums_are_those_of_python_or_refused():
+def test_sums_equal_those_of_python_or_are_refused():
     rows = [[], [2**63, 2**62, 2**62 - 1], [], [2**64 - 1], [2**32, 2**32 - 1], []]
     x = np.array([number for row in rows for number in row], dtype=np.uint64)
     assert segment_sums(x, STARTS, "test").tolist() == [sum(row) for row in rows]
@@ -35,7 +35,7 @@ def test_times_come_back_from_their_ages():
 
 
 @pytest.mark.parametrize("cls", [ExponentialHistogram, DeterministicWave])
-def test_no_clock_stands_before_the_first_time_of_all(cls):
+def test_latest_times_before_int64_are_refused(cls):
     sketch = cls()
     sketch.update(0, at=INT64_MIN + 1)
     frame = sketch.to_bytes()

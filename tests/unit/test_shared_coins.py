@@ -1,4 +1,4 @@
-"""Sketches of events that were built with one stream number: a warning, once."""
+"""Sketches of events that were built with one stream number: one warning."""
 
 import warnings
 
@@ -64,8 +64,8 @@ def test_other_merges_do_not_warn(make):
 
 
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
-def test_a_finished_sketch_says_which_stream_its_coins_came_from(make):
-    """So that groups of one job, which have streams of their own, merge without a warning."""
+def test_a_finalized_sketch_keeps_the_stream_of_its_coins(make):
+    """So groups of one job, which have different streams, merge without a warning."""
     prototype, times = make(7), np.arange(10)
     drawn, by_id, empty = (prototype.empty_like(stream=99) for _ in range(3))
     drawn.update_many(1, at=times)

@@ -48,6 +48,6 @@ def test_common_settings_come_in_one_order(cls):
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_what_two_sketches_must_share_is_what_the_constructor_takes(cls):
+def test_fields_of_configurations_are_parameters_of_the_constructor(cls):
     settings = {each.name for each in fields(cls.config_class)}
     assert {each.name for each in parameters(cls)} - settings <= {"stream"}

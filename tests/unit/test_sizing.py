@@ -56,7 +56,7 @@ def test_capacity_and_error_are_inverse():
 
 
 @pytest.mark.parametrize(("error", "doubt"), [(0.5, 1e-4), (0.3, 0.2), (0.2, 0.05), (0.7, 1e-6)])
-def test_coarse_samples_keep_their_promise_between_the_grid_points_too(error, doubt):
+def test_coarse_samples_keep_their_guarantee_between_grid_points(error, doubt):
     capacity = capacity_for_count(error, doubt)
     worst = 0.0
     for octave in np.geomspace(0.71, 1.41, 500):

@@ -98,7 +98,7 @@ def failure_of_counts(capacity, error, nested):
     ("error", "doubt"),
     [(0.5, 1e-4), (0.3, 0.2), (0.2, 0.05), (0.1, 0.01), (0.05, 0.05), (0.7, 1e-6)],
 )
-def test_capacities_keep_their_promise(error, doubt, nested):
+def test_capacities_keep_their_guarantee(error, doubt, nested):
     capacity = capacity_for_count(error, doubt, nested)
     # Jumps of the levels next to α are on the grid for samples of up to 250, and no others.
     more = 1.001 if capacity / (1 + nested) <= 250 else 1.05
@@ -118,8 +118,8 @@ def test_capacities_keep_their_promise(error, doubt, nested):
         (0.4011429200, 2.21246944e-12, False, 4.2),
     ],
 )
-def test_how_far_the_grid_is_off(error, doubt, nested, more):
-    """The worst that were found are as the module says, and a little more capacity would do."""
+def test_the_largest_errors_of_the_grid(error, doubt, nested, more):
+    """They are as the module says, and slightly more capacity would be enough."""
     capacity = capacity_for_count(error, doubt, nested)
     assert 1.05 * doubt < failure_of_counts(capacity, error, nested) <= more * doubt
     larger = math.ceil((1.03 if doubt >= 1e-3 else 1.07) * capacity)
@@ -134,7 +134,7 @@ def failure_of_ranks(capacity, error):
 
 
 @pytest.mark.parametrize(("error", "doubt"), [(0.3, 0.1), (0.1, 0.05), (0.05, 1e-3), (0.1, 1e-6)])
-def test_capacities_for_ranks_keep_their_promise(error, doubt):
+def test_capacities_for_ranks_keep_their_guarantee(error, doubt):
     capacity = capacity_for_ranks(error, doubt)
     assert failure_of_ranks(capacity, error) <= doubt * 1.001
     assert failure_of_ranks(capacity * 9 // 10, error) > doubt

@@ -1,7 +1,7 @@
-"""How much is computed for hostile arguments, counted; and that leaving work out changes nothing.
+"""The work for hostile arguments is bounded, and skipping work does not change results.
 
-All that takes long are tails of Poisson distributions, and products in those of Gamma
-distributions: they are counted, since clocks depend on the machine. Here 40 000 tails take less
+Most of the time goes into tails of Poisson distributions, and into products for those of Gamma
+distributions. They are counted, since times depend on the machine. Here 40 000 tails take less
 than 30 ms.
 """
 
@@ -20,7 +20,7 @@ CAPACITIES = [*SMALL, 251, 363, 394, 463, 480, 500, 501, 4097, 20_000, 20_001, 2
 
 
 class Work:
-    """How many tails and products were computed, and in how many calls."""
+    """Number of tails and products that were computed, and of calls."""
 
     def __init__(self):
         self.tails = self.calls = self.products = 0
@@ -69,7 +69,7 @@ def test_the_work_of_choosing_a_capacity_is_bounded(work_of, doubt, nested):
 
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("doubt", DOUBTS)
-def test_the_work_of_finding_what_is_kept_is_bounded(work_of, doubt, nested):
+def test_the_work_of_computing_the_kept_error_is_bounded(work_of, doubt, nested):
     for capacity in CAPACITIES:
         work = work_of(partial(sizing.kept_relative_error, capacity, 0.0123, doubt, nested))
         assert work.tails <= 40_000
@@ -102,7 +102,7 @@ def test_the_work_of_intervals_is_bounded(work_of, doubt):
 
 
 def all_failures(capacity, error, nested, jumps):
-    """The sum over levels for every column, with none left out."""
+    """Return the sum over levels for every column, without skipping any."""
     alpha = capacity / (1 + nested)
     columns = sizing._columns(alpha)[1:-1]
     if jumps and error < 1 and alpha <= 250:
@@ -114,7 +114,7 @@ def all_failures(capacity, error, nested, jumps):
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("doubt", [1e-12, 1e-9, 1e-4, 0.05, 0.5, 0.9])
 @pytest.mark.parametrize("capacity", [2, 11, 60, 125, 249])
-def test_columns_that_are_left_out_would_change_nothing(capacity, doubt, nested):
+def test_skipped_columns_would_change_nothing(capacity, doubt, nested):
     capacity *= 1 + nested
     kept = sizing.kept_relative_error(capacity, 0.0123, doubt, nested)
     if kept > 1:
@@ -135,7 +135,7 @@ def test_columns_that_are_left_out_would_change_nothing(capacity, doubt, nested)
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("error", [1e-3, 0.0123, 0.07, 0.3, 0.6, 0.95])
 @pytest.mark.parametrize("capacity", [2, 11, 60, 125, 249])
-def test_between_columns_no_more_fails_than_the_bound_says(capacity, error, nested):
+def test_between_columns_failures_stay_below_the_bound(capacity, error, nested):
     capacity *= 1 + nested
     alpha = capacity / (1 + nested)
     search = sizing._CountSearch(capacity, 0.05, nested)
@@ -149,7 +149,7 @@ def test_between_columns_no_more_fails_than_the_bound_says(capacity, error, nest
         assert (search._most_failures(search._gaps, larger) <= bounds * (1 + 1e-9)).all()
 
 
-def test_a_capacity_that_is_asked_for_again_is_recognised():
+def test_a_capacity_that_was_computed_before_is_cached():
     for error in (0.001, 0.0123, 0.07, 0.3, 0.6, 0.9):
         for doubt in (1e-9, 1e-3, 0.05, 0.5, 0.9):
             for nested in (False, True):

@@ -1,4 +1,4 @@
-"""Figures in the docs are those of the result files."""
+"""Figures in the docs agree with the result files."""
 
 import importlib.util
 import re
@@ -18,7 +18,7 @@ WITH_TABLES = [name for name, text in PAGES.items() if tables.has_any(text)]
 
 
 @pytest.mark.parametrize("page", WITH_TABLES)
-def test_tables_are_what_their_files_say(page):
+def test_tables_agree_with_their_files(page):
     """If not: ``python benchmarks/tables.py``."""
     assert tables.renewed(PAGES[page]) == PAGES[page]
 
@@ -48,7 +48,7 @@ def test_columns_and_rows_are_chosen():
         tables.rendered("peers.tsv", "| by | question = nonsense")
 
 
-def test_questions_are_those_that_classes_declare():
+def test_the_table_of_questions_agrees_with_the_classes():
     table = tables.questions()
     assert "| `NthRecentWave` | `query(n, now)` |  |" in table
     assert "`heavy_hitters(threshold, window, now)`" in table
@@ -56,7 +56,7 @@ def test_questions_are_those_that_classes_declare():
     assert "query_many" not in table
 
 
-def test_what_sketches_declare_is_listed():
+def test_the_table_of_sketches_agrees_with_the_classes():
     table = tables.sketches()
     assert "| `NthRecentWave` | `value, at` | in time order | `exact` |  |" in table
     assert "| `EcmSketch` | `item, at, weight` | in time order | `bounded` |  |" in table
@@ -84,7 +84,7 @@ def test_every_module_is_in_the_tree_and_nothing_else():
 
 
 def _rows_of_readme():
-    """What the table of the README says of each sketch: stream, and merging."""
+    """Return what the table of the README has for each sketch: stream, and merging."""
     page = (ROOT / "README.md").read_text()
     above = ("", "")
     for line in page.splitlines():
@@ -97,7 +97,7 @@ def _rows_of_readme():
             yield name.split("`")[1], *above
 
 
-def test_the_readme_says_of_each_sketch_what_it_declares():
+def test_the_readme_agrees_with_the_sketches():
     rows = {name: rest for name, *rest in _rows_of_readme()}
     made = dict(tables.variants())
     forgiving = {type(case.make()).__name__ for case in CASES if case.ignores_duplicates}
@@ -112,7 +112,7 @@ def test_the_readme_says_of_each_sketch_what_it_declares():
         assert sampled is None or (sampled.merge_law == "exact" and not sampled.needs_order), name
 
 
-def test_the_page_of_ecm_sketches_says_of_each_counter_what_it_declares():
+def test_the_page_of_ecm_sketches_agrees_with_the_counters():
     rows = re.findall(r'^\| `"(\w+)"` [^|]*\| ([^|]*) \| ([^|]*) \|', PAGES["ecm.md"], re.MULTILINE)
     assert [counter for counter, _, _ in rows] == ["eh", "dw", "rw"]
     merging_above = ""
@@ -131,7 +131,7 @@ LISTS = re.compile(r"(?:`[A-Z]\w+`(?:,| and|, and) ){2,}`[A-Z]\w+`")
 
 @pytest.mark.parametrize("page", ["contract.md", "spark.md", "daily_sketches.md", "functions.md"])
 def test_pages_list_sketches_in_generated_tables_only(page):
-    """A list in prose is wrong as soon as there is another sketch."""
+    """A list in prose is wrong as soon as a sketch is added."""
     names = set(tables.sketches().replace("(", "`").split("`"))
     for found in LISTS.findall(" ".join(PAGES[page].split())):
         listed = set(found.split("`")) & names

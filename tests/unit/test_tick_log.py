@@ -1,4 +1,4 @@
-"""The kernel against what its module says, worked out by hand with Python's integers."""
+"""The kernel against the derivation in its module, computed with Python's integers."""
 
 from itertools import combinations, product
 
@@ -97,7 +97,7 @@ def test_exactly_the_logs_that_streams_lead_to_have_no_flaw(newest_tick, window)
 
 
 def shares(most, parts):
-    """All ways to put up to ``most`` things into so many parts."""
+    """Return all ways to distribute up to ``most`` things over some parts."""
     if parts == 0:
         yield ()
         return
@@ -106,7 +106,7 @@ def shares(most, parts):
             yield (here, *rest)
 
 
-def test_keys_do_not_touch_each_other():
+def test_keys_are_independent():
     rng = np.random.default_rng(1)
     size, keys = 400, 5
     log, alone = TickLog.empty(3, keys), [TickLog.empty(3) for _ in range(keys)]
@@ -130,7 +130,7 @@ def test_keys_do_not_touch_each_other():
         assert log.flaw(clock, cutoff) is None
 
 
-def test_merging_is_one_pass_for_every_key():
+def test_merging_equals_one_pass_for_every_key():
     rng = np.random.default_rng(2)
     into = column(2, 0, 2, 2, 0, 3)  # key 1 of the outcome has no events
     parts, cutoff = [], column(INT64_MIN, 0, INT64_MAX - 60, INT64_MAX - 9)

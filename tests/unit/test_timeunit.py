@@ -113,7 +113,7 @@ def test_unknown_units_are_refused():
             ExponentialHistogram(unit=bad)
 
 
-def test_a_sketch_speaks_datetimes_end_to_end():
+def test_a_sketch_accepts_datetimes_everywhere():
     start = datetime(2026, 1, 1, tzinfo=UTC)
     sketch = ExponentialHistogram(window="2 days", unit="s")
     for hour in range(48):
@@ -226,7 +226,7 @@ def test_missing_times_are_refused(missing):
 
 
 def as_columns(n):
-    """An integer in everything that integers come in."""
+    """Return an integer in all containers that may hold integers."""
     array = np.array([0, n])
     yield from (n, np.int64(n), np.array(n), [0, n], array, np.array([0, n], dtype=object))
     yield from (pd.Series(array), pd.Series(array, dtype="Int64"), pd.Index(array), pa.array(array))
@@ -263,7 +263,7 @@ def test_integers_with_a_unit_are_in_the_years_1_to_9999(unit):
         (-1763452800000, "s", "that would be the year 1914 in milliseconds; use unit='ms'"),
     ],
 )
-def test_ticks_of_another_unit_are_told(tick, unit, guess):
+def test_errors_name_the_unit_that_was_probably_meant(tick, unit, guess):
     with pytest.raises(ValueError, match=guess):
         to_tick(tick, unit)
     with pytest.raises(ValueError, match=guess):
@@ -277,7 +277,7 @@ def test_without_a_unit_ticks_are_any_integers():
     assert to_duration(2**63 - 1, "s") == 2**63 - 1
 
 
-def test_one_datetime_in_an_array_is_the_datetime():
+def test_an_array_of_one_datetime_equals_the_datetime():
     moment = np.datetime64("2026-03-01T12:00:00", "ns")
     for at in (
         moment,

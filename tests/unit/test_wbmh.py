@@ -1,4 +1,4 @@
-"""Weight-based merging histograms: buckets, refusals, what is exact, clocks."""
+"""Weight-based merging histograms: buckets, refused arguments, exact answers, latest times."""
 
 import re
 
@@ -48,7 +48,7 @@ def exact_sum(stream, decay, threshold=0, now=None):
         (Exponential(half_life=10), "exponential: .*Theorem 4.2.*DecayedSample.*FiniteExponential"),
         (SuperExponential(1, 2), "super-exponential: .*Theorem 4.3.*DecayedSample"),
         (PolyExponential(1, 2), "super-exponential: .*Theorem 4.3.*DecayedSample"),
-        (Custom(lambda x: 1 / (1 + x)), "does not say so"),
+        (Custom(lambda x: 1 / (1 + x)), "do not include it"),
     ],
     ids=lambda each: type(each).__name__,
 )
@@ -107,7 +107,7 @@ def test_questions_out_of_range_are_refused_and_change_nothing():
     assert sketch.latest == 50
 
 
-def test_questions_about_nothing():
+def test_questions_to_an_empty_sketch():
     sketch = WeightBasedMergingHistogram(DECAY)
     sketch.update(5, at=3, weight=0)
     for nothing in (WeightBasedMergingHistogram(DECAY), sketch):
@@ -168,8 +168,8 @@ def test_buckets_are_those_of_the_paper_tick_by_tick(spread):
             assert sketch.buckets == [(first, min(last, tick)) for first, last in buckets]
 
 
-def test_idle_time_costs_nothing_and_times_may_be_microseconds():
-    """Five years in a step, at a microsecond each; at most 2β + 2 buckets."""
+def test_time_without_events_costs_nothing():
+    """Five years in one step, in microseconds; there are at most 2β + 2 buckets."""
     hour = 3_600_000_000
     decay = Polynomial(1.5, scale=hour)
     sketch = WeightBasedMergingHistogram(decay, 0.1, unit="us")
@@ -199,7 +199,7 @@ def test_without_decay_there_is_one_bucket():
     assert answer.lower <= stream["weight"].sum() <= answer.upper
 
 
-def test_merging_different_clocks_is_one_pass_with_coins_by_id():
+def test_merging_different_latest_times_equals_one_pass_with_ids():
     stream = a_stream(20_000)
     early = stream["at"] < 3000
     parts = []
@@ -218,7 +218,7 @@ def test_merging_different_clocks_is_one_pass_with_coins_by_id():
 @pytest.mark.parametrize(
     "decay", [DECAY, NoDecay(), FiniteExponential(0.01, 0.2)], ids=["buckets", "one", "finite"]
 )
-def test_keys_are_merged_by_group_as_their_sketches_are(decay, capacity):
+def test_merging_many_keys_equals_merging_sketches(decay, capacity):
     if isinstance(decay, FiniteExponential):
         capacity = 5000
     parts = []
@@ -240,8 +240,8 @@ def test_keys_are_merged_by_group_as_their_sketches_are(decay, capacity):
         assert sketch.query(3) == expected.query(3)
 
 
-def test_a_level_of_one_value_is_forgotten_together():
-    """No element of the bucket may be left, but what was there is not forgotten."""
+def test_a_level_of_one_value_is_dropped_as_a_whole():
+    """The bucket may have no element left, but the level has an edge."""
     sketch = WeightBasedMergingHistogram(DECAY, capacity=1, seed=4)
     sketch.update_many([5] * 64, at=0)
     assert len(sketch.buckets) == 1
@@ -252,7 +252,7 @@ def test_a_level_of_one_value_is_forgotten_together():
 
 
 @pytest.mark.parametrize("exponent", [40, 100, 1000])
-def test_decays_that_floats_cannot_follow_lose_nothing(exponent):
+def test_decays_that_underflow_lose_no_elements(exponent):
     sketch = WeightBasedMergingHistogram(Polynomial(exponent))
     sketch.update(5, at=0, weight=3)
     sketch.update(7, at=5000, weight=2)
@@ -267,13 +267,13 @@ def test_the_highest_quantile_is_the_largest_value_however_light():
     assert float(sketch.quantile(1 - 1e-12)) == 1
 
 
-def test_regions_without_number_are_refused():
-    """They would have to be made one by one, also for bytes that ask for them."""
+def test_too_many_regions_are_refused():
+    """They would be computed one by one, also for bytes with such a configuration."""
     with pytest.raises(ValueError, match="spread must be larger"):
         WeightBasedMergingHistogram(Polynomial(18), spread=0.01)
 
 
-def test_the_guarantee_of_a_capacity_of_ones_own():
+def test_the_guarantee_of_a_given_capacity():
     few = WeightBasedMergingHistogram(DECAY, relative_error=1e-6, capacity=10)
     assert few.guarantee > 0.5
     assert "guarantee" in repr(few)
@@ -288,7 +288,7 @@ def test_the_guarantee_of_a_capacity_of_ones_own():
 class TestFiniteExponential:
     DECAY = FiniteExponential(rate=0.1, floor=0.1)  # ages 0 to 33
 
-    def test_what_still_counts_is_kept_exactly(self):
+    def test_elements_that_still_count_are_all_kept(self):
         sketch = WeightBasedMergingHistogram(self.DECAY)
         stream = a_stream()
         sketch.update_many(**stream)
@@ -328,12 +328,12 @@ class TestFiniteExponential:
         sketch.update_many([7] * 9, at=100)  # all others are gone
         assert float(sketch.count()) == 9
 
-    def test_a_large_batch_of_which_little_counts_is_taken(self):
+    def test_a_large_batch_of_which_few_rows_count_is_accepted(self):
         sketch = WeightBasedMergingHistogram(self.DECAY, capacity=100)
         sketch.update_many(1, at=np.arange(1_000_000))
         assert float(sketch.query()) == pytest.approx(self.DECAY(np.arange(34)).sum())
 
-    def test_single_updates_are_refused_when_they_come(self):
+    def test_single_updates_are_refused_immediately(self):
         sketch = WeightBasedMergingHistogram(self.DECAY, capacity=5)
         for value in range(5):
             sketch.update(value, at=value)
@@ -361,7 +361,7 @@ class TestFiniteExponential:
         assert [float(bank[key].count(now=60)) for key in "abc"] == [5, 0, 0]
         assert {key: sketch.to_bytes() for key, sketch in bank.items()} == bank.to_bytes()
 
-    def test_there_is_room_however_many_were_seen(self):
+    def test_the_capacity_does_not_count_expired_elements(self):
         sketch = WeightBasedMergingHistogram(self.DECAY, capacity=2)
         change(sketch, latest=0, index=2**63 - 2)
         sketch = loads(sketch.to_bytes())

@@ -1,4 +1,4 @@
-"""What the laws do not say: late data, arguments, wording, sizes of errors."""
+"""What the laws do not test: late events, arguments, error texts, sizes of errors."""
 
 import zlib
 from dataclasses import replace
@@ -52,7 +52,7 @@ def test_late_events_can_be_clamped_and_are_reported(cls):
 
 
 @both
-def test_value_zero_takes_no_rank_but_moves_the_clock(cls):
+def test_value_zero_has_no_rank_but_changes_latest(cls):
     sketch = cls(window=10)
     sketch.update(at=1)
     sketch.update(0, at=100)
@@ -67,7 +67,7 @@ def test_value_zero_takes_no_rank_but_moves_the_clock(cls):
 
 
 @both
-def test_windows_are_half_open_and_tile(cls):
+def test_windows_are_half_open(cls):
     sketch = cls()
     sketch.update_many(at=[1, 2, 3, 4, 5, 6])
     assert [float(sketch.query(w)) for w in (1, 2, 6, 7)] == [1, 2, 6, 6]
@@ -176,7 +176,7 @@ def test_guarantee_grows_by_a_factor_for_each_level_of_merging(cls):
 
 @both
 @pytest.mark.parametrize("levels", [1, 2, 5])
-def test_leaves_made_for_a_tree_meet_the_error_asked_for(cls, levels):
+def test_leaves_for_a_tree_meet_the_configured_error(cls, levels):
     prototype = cls(window=5000, relative_error=0.1)
     forest = []
     for start in range(2**levels):
@@ -208,7 +208,7 @@ def test_logs_of_different_tightness_merge(cls):
     assert merge_all([loose, tight.empty_like(merge_levels=3)]) == loose
 
 
-def test_repr_says_what_one_wants_to_know():
+def test_repr():
     sketch = ExponentialHistogram(window="1 h", unit="s")
     assert repr(sketch).startswith("ExponentialHistogram(guarantee=0.05, window=3600 s, empty, ")
     sketch.update_many(at=range(100))
@@ -252,7 +252,7 @@ def test_merge_all_needs_sketches():
 
 @both
 def test_window_that_starts_at_a_remembered_time_is_exact_on_both_sides(cls):
-    """The units of a gap lie strictly between the times of its items."""
+    """The units of a gap lie strictly between the times of both entries."""
     sketch = cls(relative_error=0.5)
     times = np.arange(0, 3000, 3)
     sketch.update_many(at=times)
@@ -285,7 +285,7 @@ def test_bounds_after_merging_are_those_of_the_displacement(cls):
 
 @both
 def test_floats_around_a_bound_are_on_its_safe_side(cls):
-    """2⁵³ + 1 is no float; nearest-even rounding goes down there and up at 2⁵³ + 3."""
+    """2⁵³ + 1 is not a float; rounding to even goes down there and up at 2⁵³ + 3."""
     for total in (2**53 + 1, 2**53 + 3):
         sketch = cls()
         sketch.update(total, at=0)
@@ -304,7 +304,7 @@ def test_a_unit_that_has_expired_stays_outside_after_merging(cls):
 
 
 @both
-def test_sketches_that_saw_only_zeros_cost_no_accuracy(cls):
+def test_merging_sketches_of_zeros_costs_no_accuracy(cls):
     sketch, zeros = cls(window=1000), cls(window=1000)
     sketch.update_many(at=range(5000))
     zeros.update(0, at=5100)
@@ -316,7 +316,7 @@ def test_sketches_that_saw_only_zeros_cost_no_accuracy(cls):
 
 
 @both
-def test_endless_merging_stays_readable(cls):
+def test_bytes_can_be_read_after_any_number_of_merges(cls):
     sketch, other = cls(relative_error=0.9), cls(relative_error=0.9)
     sketch.update(at=0)
     other.update(at=0)
@@ -349,7 +349,7 @@ def test_the_largest_error_below_one(cls):
     assert loads(sketch.to_bytes()) == sketch
 
 
-def test_buffers_are_given_back():
+def test_the_memory_of_buffers_is_freed():
     sketch = ExponentialHistogram()
     for at in range(10_000):
         sketch.update(at=at)
@@ -358,7 +358,7 @@ def test_buffers_are_given_back():
     assert sketch._keyed.nbytes < 10_000
 
 
-def test_wrong_kinds_at_the_doors():
+def test_arguments_of_wrong_types_are_refused():
     sketch = ExponentialHistogram()
     with pytest.raises(TypeError, match=r"use recency\.loads"):
         recency.Sketch.from_bytes(sketch.to_bytes())
@@ -384,7 +384,7 @@ def test_wrong_kinds_at_the_doors():
 
 
 def reframed(frame, change):
-    """The frame with its bytes changed and its checksum made right again."""
+    """Return the frame with changed bytes and a correct checksum."""
     broken = bytearray(frame)
     change(broken)
     broken[-4:] = zlib.crc32(broken[:-4]).to_bytes(4, "little")

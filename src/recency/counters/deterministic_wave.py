@@ -7,15 +7,17 @@ from recency.counters.window_counter import WindowCounter
 class DeterministicWave(WindowCounter):
     """Count or sum over any recent window of a stream that arrives in time order.
 
-    The same questions, guarantee, merging and parameters as
-    :class:`~recency.ExponentialHistogram`, by another rule of what to remember: of the units whose
-    rank is an odd multiple of 2ʲ, the newest ⌈(1/ε + 1)/2⌉ for each j. What an update costs does
-    not vary in the original; here neither rule has a cascade, so choose by size.
+    Questions, guarantee, merging and parameters are those of
+    :class:`~recency.ExponentialHistogram`. Only the rule for which times to keep differs: for each
+    j, the sketch keeps the newest ⌈(1/ε + 1)/2⌉ units whose rank is an odd multiple of 2ʲ. The
+    published wave has a constant worst-case time per update, and the published histogram has not;
+    here both have the same amortised time, so choose by size.
 
-    **Guarantee.** Within ``relative_error`` of the truth for every window up to the largest
-    (Theorem 1, Corollary 1; sums: Theorem 3); the interval is certain.
+    **Guarantee.** For every window up to ``window``, the relative error is at most
+    ``relative_error`` (Theorem 1, Corollary 1; sums: Theorem 3), and the interval is certain.
 
-    **Cost.** 10⁷ events one tick apart at ε = 0.05: 229 remembered times, 0.9 KB as bytes.
+    **Cost.** For 10⁷ events one tick apart and ε = 0.05 the sketch stores 229 times, 0.9 KB as
+    bytes.
 
     Examples
     --------

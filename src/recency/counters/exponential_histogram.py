@@ -7,34 +7,36 @@ from recency.counters.window_counter import WindowCounter
 class ExponentialHistogram(WindowCounter):
     """Count or sum over any recent window of a stream that arrives in time order.
 
-    **Guarantee.** The answer is within ``relative_error`` of the truth for every window up to the
-    largest, and the interval is certain (confidence 1). After h levels of merging the error is
-    (1 + ε)ʰ⁺¹ − 1 at most; ``guarantee`` says what it is now.
+    **Guarantee.** For every window up to ``window``, the relative error of the estimate is at most
+    ``relative_error`` (ε) and the interval is certain (confidence 1). After h levels of merging the
+    error is at most (1 + ε)ʰ⁺¹ − 1; ``guarantee`` is the bound that holds now.
 
-    **Cost.** About (1/2ε)·log₂(ε·total) remembered times: 215 of them, 0.8 KB as bytes, for 10⁷
-    events one tick apart at ε = 0.05.
+    **Cost.** The sketch stores about (1/2ε)·log₂(ε·total) times. For 10⁷ events one tick apart and
+    ε = 0.05 these are 215 times, 0.8 KB as bytes.
 
-    **Merging** is bounded, not exact (Theorem 4): n sketches by :func:`recency.merge_all` cost one
-    level, a chain of n − 1 merges costs n − 1. ``empty_like(merge_levels=h)`` makes leaves tight
-    enough for h levels. Windows by count cannot be merged (Papapetrou et al. 2012, Fig. 2).
+    **Merging** is bounded: each level of merging increases the error (Theorem 4).
+    :func:`recency.merge_all` merges any number of sketches in one level; n − 1 calls of ``merge``
+    in a row are n − 1 levels. Sketches made by ``empty_like(merge_levels=h)`` are accurate enough
+    that after h levels of merging the error is still at most ``relative_error``. Windows by count
+    cannot be merged (Papapetrou et al. 2012, Fig. 2).
 
-    **Time.** Events must not be older than ``latest``; within one ``update_many`` any order will
-    do. Windows are half-open, (now − window, now].
+    **Time.** An event must not be older than ``latest``. The rows of one ``update_many`` may be in
+    any order.
 
     Parameters
     ----------
     window
-        The largest window that may be asked, in ticks or as a duration (with ``unit``); None for
-        no bound.
+        Longest window that can be queried, in ticks or, with ``unit``, a duration such as
+        ``"90 minutes"``. None: no limit.
     relative_error
-        In (0, 1).
+        Error bound ε, in (0, 1).
     by
-        ``"time"``, or ``"count"``: a window of n is the last n updates.
+        ``"time"``, or ``"count"``: a window of w covers the last w updates.
     late
-        ``"raise"`` an ``OutOfOrderError`` for an event before ``latest``, or ``"clamp"`` it to
-        ``latest`` and count it in ``late_count``.
+        What to do with an event older than ``latest``: ``"raise"`` an ``OutOfOrderError``, or
+        ``"clamp"``: count it at ``latest``, and in ``late_count``.
     unit
-        None (plain integers), ``"s"``, ``"ms"`` or ``"us"`` since 1970.
+        What a tick is: ``"s"``, ``"ms"`` or ``"us"`` since 1970. None: times are plain integers.
 
     Examples
     --------

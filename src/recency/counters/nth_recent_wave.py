@@ -25,27 +25,28 @@ class NthRecentWaveConfig:
 
 
 class NthRecentWave(Sketch):
-    """How long ago was the n-th most recent 1? For a stream that comes in time order.
+    """Age of the n-th most recent 1 of a stream that arrives in time order.
 
-    **Guarantee.** The age is within ``relative_error`` of the truth for every n whose 1 is in the
-    largest window, and the interval is certain (confidence 1).
+    **Guarantee.** For every n whose 1 is within ``window``, the relative error of the age is at
+    most ``relative_error`` (ε), and the interval is certain (confidence 1).
 
-    **Cost.** At most ⌈(1/ε + 1)/2⌉ times for each power of two in the range of ages.
+    **Cost.** The sketch stores at most ⌈(1/ε + 1)/2⌉ times for each power of two in the range of
+    ages.
 
     **Merging** is exact: any split of the events gives the same bytes as one pass.
 
-    **Time.** Events must not be older than ``latest``; within one ``update_many`` any order will
-    do. What is remembered depends on the clock itself, so equal streams at different times may have
-    different (equally good) intervals.
+    **Time.** An event must not be older than ``latest``. The rows of one ``update_many`` may be in
+    any order. The rule for which times to keep depends on the ticks themselves: the same stream
+    shifted in time may have different, equally good, intervals.
 
     Parameters
     ----------
     window
-        How far back a 1 may lie, in ticks or as a duration (with ``unit``); None for no bound.
+        Largest age that can be asked for, in ticks or, with ``unit``, a duration. None: no limit.
     relative_error
-        In (0, 1).
+        Error bound ε, in (0, 1).
     unit
-        None (plain integers), ``"s"``, ``"ms"`` or ``"us"`` since 1970.
+        What a tick is: ``"s"``, ``"ms"`` or ``"us"`` since 1970. None: times are plain integers.
 
     Examples
     --------
@@ -79,19 +80,41 @@ class NthRecentWave(Sketch):
         super().__init__(NthRecentAlgorithm(ticks, error, unit))
 
     def update(self, value: int = 1, *, at: Time) -> None:
-        """See a 1, or a 0, which only moves the clock, at a time not before ``latest``."""
+        """Add a 1 at time ``at``, or a 0, which only advances ``latest``.
+
+        Raises
+        ------
+        OutOfOrderError
+            If ``at`` is before ``latest``.
+        """
         self._keyed.add_row(value, at)
 
     def update_many(self, value: Any = 1, *, at: Any) -> None:
-        """:meth:`update` for arrays; a scalar is broadcast to the length of the other array."""
+        """Add one event per row; a scalar is broadcast to the length of the other array.
+
+        Rows may be in any time order, but not older than ``latest`` before the call.
+        """
         self._keyed.update_many(None, {"value": value, "at": at})
 
     @question
     def query(view: View, n: int = 1, now: Time | None = None) -> Estimate:
-        """The age, in ticks at ``now``, of the n-th most recent 1.
+        """Return the age of the n-th most recent 1, in ticks.
 
-        A ``ValueError`` if there are fewer 1s, or if that one is certainly older than the largest
-        window; where this cannot be told, the interval says so.
+        Parameters
+        ----------
+        n
+            1 for the most recent 1, 2 for the one before it, and so on.
+        now
+            The time from which the age is measured. None: ``latest``.
+
+        Raises
+        ------
+        NoAnswerError
+            If the stream had fewer than ``n`` 1s, or if the n-th is certainly older than the
+            constructor's ``window``. If it may or may not be older, the interval reaches beyond
+            ``window``.
+        ValueError
+            If ``now`` is before ``latest``.
         """
         n = validate.integer(n, "n", 1)
         since, ticks = view.since(None, now), view.now(now)

@@ -50,25 +50,48 @@ class WindowCounter(Sketch):
         super().__init__(CounterAlgorithm(self.rule, ticks, error, arrival))
 
     def update(self, value: int = 1, *, at: Time | None = None) -> None:
-        """Count ``value`` ≥ 0 at a time not before ``latest``.
+        """Add ``value`` at time ``at``.
 
-        With ``by="count"`` the time is the position: every update is the next one, 0 included.
+        Parameters
+        ----------
+        value
+            A non-negative integer.
+        at
+            Time of the event. Required with ``by="time"``. Not allowed with ``by="count"``, where
+            every update takes the next position, also if ``value`` is 0.
+
+        Raises
+        ------
+        OutOfOrderError
+            If ``at`` is before ``latest`` and ``late="raise"``.
+        ValueError
+            If the total would exceed int64.
         """
         self._keyed.add_row(value, at)
 
     def update_many(self, value: Any = 1, *, at: Any = None) -> None:
-        """:meth:`update` for arrays; a scalar is broadcast to the length of the other array.
+        """Add one event per row; a scalar is broadcast to the length of the other array.
 
-        Within one call times may come in any order.
+        Rows may be in any time order. Only a row older than ``latest`` before the call is late. If
+        the call raises, no row was added.
         """
         self._keyed.update_many(None, {"value": value, "at": at})
 
     @question
     def query(view: View, window: Duration | None = None, now: Time | None = None) -> Estimate:
-        """The sum of values in (now − window, now], with an interval that is certain.
+        """Return the sum of the values in (now − window, now], with a certain interval.
 
-        ``window`` is at most the constructor's, and defaults to it; ``now`` defaults to ``latest``
-        and may not be before it.
+        Parameters
+        ----------
+        window
+            Width in ticks or, with ``unit``, a duration. None: the constructor's ``window``.
+        now
+            End of the window, included. None: ``latest``. Not allowed with ``by="count"``.
+
+        Raises
+        ------
+        ValueError
+            If ``window`` exceeds the constructor's, or if ``now`` is before ``latest``.
         """
         tally, log = view.state
         if now is not None and view.algorithm.arrival.by == "count":
@@ -80,5 +103,5 @@ class WindowCounter(Sketch):
 
     @property
     def late_count(self) -> int:
-        """How many events were counted at ``latest`` because they came late (``late="clamp"``)."""
+        """Number of late events that were counted at ``latest`` (``late="clamp"``)."""
         return int(self._keyed.tally.late_count[0])

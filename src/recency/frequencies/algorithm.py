@@ -1,7 +1,7 @@
-"""Sketches of rows of cells: what they do with events.
+"""Algorithm of the sketches of rows of cells.
 
-Items are hashed to cells by a grid. What is kept of the events is made of *parts*: their cells, and
-perhaps a sample of names. A part is an object with functions of its own body, of many keys.
+A grid hashes items to cells. The body consists of *parts*: the cells, and perhaps a sample of
+names. A part is an object with functions that update, read and write its own body, for many keys.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from recency.keyed import only_key
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The bodies of all parts."""
+    """Bodies of all parts."""
 
     each: tuple[Any, ...]
     asked: list[Any] = field(default_factory=lambda: [None])
@@ -36,36 +36,36 @@ class Parts:
 
     @property
     def cells(self) -> Any:
-        """That of the cells."""
+        """Body of the cells."""
         return self.each[0]
 
     @property
     def entries(self) -> int:
-        """For how many rows it pays to absorb them."""
+        """Least number of buffered rows that is worth a kernel call."""
         return max(int(body.entries) for body in self.each)
 
     @property
     def nbytes(self) -> int:
-        """Memory held."""
+        """Bytes of memory."""
         return sum(int(body.nbytes) for body in self.each)
 
     def take(self, keys: Int64Array) -> "Parts":
-        """Some of the keys."""
+        """Return the bodies of some keys."""
         return Parts(tuple(body.take(keys) for body in self.each))
 
     def split(self) -> list["Parts"]:
-        """Each key on its own."""
+        """Return one body per key."""
         return list(map(Parts, zip(*(body.split() for body in self.each), strict=True)))
 
     @staticmethod
     def joined(bodies: Sequence["Parts"]) -> "Parts":
-        """The keys of several one after the other."""
+        """Return one body with the keys of all, concatenated."""
         columns = zip(*(body.each for body in bodies), strict=True)
         return Parts(tuple(column[0].joined(column) for column in columns))
 
 
 class CellAlgorithm(Algorithm):
-    """Rows are (hash, time, weight), and what the parts draw for each: coins, levels, names."""
+    """Algorithm with rows (hash, time, weight, and what the parts draw: coins, levels, names)."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class CellAlgorithm(Algorithm):
         self.flush_rows = cells.least_flush
 
     def empty(self, size: int, merge_levels: int = 0, first_stream: int = 0) -> State:
-        """Cells for a tree of merges are kept as tightly as window counters are."""
+        """Return keys without events; for a tree of merges cells are tighter, as in counters."""
         tally = replace(CellTally.empty(size), stream=np.arange(first_stream, first_stream + size))
         return State(tally, Parts(tuple(part.empty(size, merge_levels) for part in self.parts)))
 
@@ -99,7 +99,7 @@ class CellAlgorithm(Algorithm):
     def check(
         self, size: int | None, item: Any, at: Any = None, weight: Any = 1, id: Any = None
     ) -> Columns:
-        """Hashes, times, weights, hashes of ids or None, and items as they came."""
+        """Return hashes, times, weights, hashes of ids or None, and the items as given."""
         hashes = self.grid.hashes(item)
         weights = validate.integers(weight, "weight", 0, self.cells.most_weight)
         one = hashes.reshape(()) if is_one(item) else hashes
@@ -116,10 +116,10 @@ class CellAlgorithm(Algorithm):
 
     def _refuse_id(self) -> None:
         if not self.draws_coins:
-            raise TypeError('id must be left out: it makes coins, for counter="rw"')
+            raise TypeError('id must be left out: only counter="rw" and names=True use it')
 
     def check_row(self, tally: Any, last: Any, item: Any, at: Any, weight: Any, id: Any) -> Any:
-        """An event, then the latest time, the total and how many were late so far."""
+        """Return an event, with the latest time, total and number of late events after it."""
         self.grid.check_item(item)
         weight = validate.integer(weight, "weight", 0, self.cells.most_weight)
         if id is not None:
@@ -137,7 +137,7 @@ class CellAlgorithm(Algorithm):
         return item, tick, weight, id, max(latest, tick), total + weight, late_count
 
     def stack(self, tally: Any, rows: Sequence[Any]) -> Admitted:
-        """Hashed now; the last row has counted all."""
+        """Hash single rows and return columns; the last row has the counts after all."""
         items, at, heavy, ids, latest, totals, late_count = map(list, zip(*rows, strict=True))
         newest, total, late = (np.array(column[-1:]) for column in (latest, totals, late_count))
         counted = CounterTally(newest, total, late, tally.merge_factor)
@@ -153,13 +153,13 @@ class CellAlgorithm(Algorithm):
         )
 
     def admit(self, tally: Any, keys: Int64Array, columns: Columns) -> Admitted:
-        """Without zeros, which move the clock and the index of coins, and no more."""
+        """Return the tally, and the rows to absorb; rows of weight 0 only change the tally."""
         hashes, ticks, weights, ids, items = columns
         counted, ticks = self.arrival.place(tally, keys, ticks, weights)
         return self._drawn(tally, counted, Events(keys, hashes, ticks, weights, ids, None, items))
 
     def _drawn(self, tally: CellTally, counted: CounterTally, events: Events) -> Admitted:
-        """The rows with what the parts draw for them."""
+        """Return the rows with the columns that the parts draw for them."""
         rows = slice(None) if events.weights.all() else np.flatnonzero(events.weights)
         changes, payload = dict(vars(counted)), ()
         for part in self.parts:
@@ -171,7 +171,7 @@ class CellAlgorithm(Algorithm):
         return Admitted(tally, keys, (hashes, ticks, weights, *payload))
 
     def absorb(self, state: State, keys: Int64Array, columns: Columns) -> Parts:
-        """Part by part."""
+        """Absorb the rows part by part."""
         tally, body = state
         hashes, ticks, weights, *payload = columns
         absorbed = []
@@ -183,7 +183,7 @@ class CellAlgorithm(Algorithm):
     # --- merge ---
 
     def merge(self, state: State, into: Int64Array, size: int) -> State:
-        """Totals add up; how cells merge is theirs to say."""
+        """Add totals, and merge the bodies part by part."""
         tally, body = state
         totals, over = by_key.sums(into, tally.totals, size)
         if over.any():
@@ -208,7 +208,7 @@ class CellAlgorithm(Algorithm):
         return State(replace(merged, **changes), Parts(tuple(bodies)))
 
     def finalize(self, state: State, prototype: State) -> State:
-        """Tightness to spare is given up, and the stream of those that have drawn no coins."""
+        """Drop extra tightness, and the stream numbers of keys that have drawn no coins."""
         tally, body = state
         drawn = np.any([part.drawn(tally) for part in self.parts], axis=0)
         tally = replace(tally, stream=np.where(drawn, tally.stream, prototype.tally.stream[0]))
@@ -218,20 +218,20 @@ class CellAlgorithm(Algorithm):
     # --- questions ---
 
     def cell_error(self, state: State) -> FloatArray:
-        """The relative error of the cells of each key, merging included."""
+        """Return the relative error of the cells of each key, merging included."""
         error: FloatArray = self.cells.error(state.body.cells, state.tally)
         return error
 
     def guarantee(self, state: State) -> FloatArray:
-        """As a fraction of the window's total, or of the product of totals."""
+        """Return the error bound, as a share of the window's total or of the product of totals."""
         return np.asarray(self.grid.error(self.cell_error(state)))
 
     def counts(self, state: State, since: Int64Array) -> Counts:
-        """What each cell counts later than ``since``, of each key."""
+        """Return what the cells of each key count after the tick ``since``."""
         tally, body = state
         if tally.size > 1:
             return self.cells.counts(body.cells, tally, since)
-        last = body.asked[0]  # one reference, so that threads may ask at once
+        last = body.asked[0]  # read once, since another thread may replace it
         if last is None or last[0] is not tally or last[1] != since[0]:
             last = tally, since[0], self.cells.counts(body.cells, tally, since)
             body.asked[0] = last
@@ -239,7 +239,7 @@ class CellAlgorithm(Algorithm):
         return counts
 
     def what_was_seen(self, state: State) -> list[str]:
-        """The grid, the total, and the latest time."""
+        """Return a text with the grid, the total and the latest time."""
         shape = f"{self.grid.rows} × {self.grid.width} {self.cells.kind}"
         tally = state.tally
         return described(shape + ", total={}, latest={}", tally.totals, tally.latest)
@@ -247,12 +247,12 @@ class CellAlgorithm(Algorithm):
     # --- bytes ---
 
     def write(self, state: State, writer: RecordWriter) -> None:
-        """Part by part."""
+        """Write the records part by part."""
         for part, own in zip(self.parts, state.body.each, strict=True):
             part.write(own, state.tally, writer)
 
     def read(self, reader: RecordReader) -> State:
-        """The inverse."""
+        """Read what :meth:`write` wrote, part by part."""
         counted, body = self.cells.read(reader)
         bodies = [body]
         for part in self.names:
@@ -270,7 +270,7 @@ class CellAlgorithm(Algorithm):
 
 
 def _least_stream(tally: CellTally, into: Int64Array, size: int) -> Int64Array:
-    """Of those that have seen anything; where none has, the first."""
+    """Return the least stream of the keys with events; without any, that of the first."""
     stream = tally.stream[by_key.firsts(into, size)]
     seen = np.flatnonzero(tally.seen)
     stream[into[seen]] = INT64_MAX

@@ -1,7 +1,7 @@
-"""What cells count in one window, of many keys, each with as many cells: ranges that hold it.
+"""Counts of cells in one window, with bounds; for many keys with the same number of cells.
 
-Cells that have counted nothing are left out. Arrays of places of cells have a row for each key, and
-answers about totals have an element for each.
+Empty cells are not stored. Arrays of places of cells have one row per key, and arrays of totals one
+element per key.
 """
 
 from abc import ABC, abstractmethod
@@ -22,10 +22,10 @@ Places = NDArray[np.intp]
 
 
 class Counts(ABC):
-    """Counts of cells, by number: key · stride + cell, ascending."""
+    """Counts of cells in ascending order of their numbers, key · stride + cell."""
 
     is_certain: bool
-    """Whether upper bounds hold without a doubt."""
+    """Whether upper bounds are certain."""
     middle: FloatArray
     """The estimate of each cell, and 0 behind them: of cells that are left out."""
 
@@ -33,7 +33,7 @@ class Counts(ABC):
         self.keys, self.grid, self.stride, self.numbers = keys, grid, stride, numbers
 
     def places(self, cells: Int64Array) -> Places:
-        """Where some cells are, of each key."""
+        """Return the places of some cells of each key."""
         first = np.arange(0, self.keys * self.stride, self.stride)
         numbers = first.reshape(-1, *(1,) * cells.ndim) + cells
         places = np.searchsorted(self.numbers, numbers)
@@ -41,20 +41,20 @@ class Counts(ABC):
 
     @abstractmethod
     def bounds(self, places: Places, failure: float) -> Bounds:
-        """The least and the most that some cells may count; each fails with this probability."""
+        """Return bounds of some counts; those of a cell fail with the given probability."""
 
     @abstractmethod
     def total(self, failure: float) -> Totals:
-        """All events of each key: estimate, the least, the most."""
+        """Return estimate, lower and upper bound of the total of each key."""
 
     @property
     @abstractmethod
     def is_total_certain(self) -> BoolArray:
-        """Of which keys those bounds are not in doubt."""
+        """For which keys the bounds of the total are certain."""
 
 
 class CertainCounts(Counts):
-    """Counts of rank logs, whose bounds are certain."""
+    """Counts of rank logs; their bounds are certain."""
 
     is_certain = True
 
@@ -73,16 +73,16 @@ class CertainCounts(Counts):
         self.middle = np.append(middle, 0.0)
 
     def bounds(self, places: Places, failure: float) -> Bounds:
-        """Certain, whatever the probability."""
+        """Return certain bounds; the failure probability has no effect."""
         return floats_below(self._lower[places]), floats_above(self._upper[places])
 
     def total(self, failure: float) -> Totals:
-        """Every row counts all events: the best of their bounds holds."""
+        """Return the best bounds of all rows, since every row counts all events."""
         return self._totals
 
     @cached_property
     def _totals(self) -> Totals:
-        """Bytes that were made up may have rows that disagree; then there is no best bound."""
+        """Return bounds of totals, lower ≤ upper also if rows of forged bytes disagree."""
         rows = self.grid.rows
         sums = np.zeros((2, self.keys * rows), dtype=np.int64)
         row = self.numbers // self.grid.width
@@ -96,14 +96,14 @@ class CertainCounts(Counts):
 
     @property
     def is_total_certain(self) -> BoolArray:
-        """All."""
+        """Every key."""
         return np.ones(self.keys, dtype=np.bool_)
 
 
 class SampledCounts(Counts):
-    """Counts of samples: a sum that is certain, and n events that stand for ``scale`` each.
+    """Counts of samples: a certain sum, and n sampled events that represent ``scale`` each.
 
-    Cell ``stride`` − 1 of each key is that of all events.
+    Cell ``stride`` − 1 of each key is a sample of all events.
     """
 
     is_certain = False
@@ -123,16 +123,16 @@ class SampledCounts(Counts):
     ) -> None:
         super().__init__(keys, grid, stride, numbers)
         self._certain, self._sampled = np.append(certain, 0), np.append(sampled, 0)
-        self._scale = np.append(scale, 0.0)  # 0 where all events are present
-        self._present = np.append(present, 0)  # what can be seen, so the truth is not less
-        by_class, freedom, by_element = told  # of shared coins, see core.dispersion
+        self._scale = np.append(scale, 0.0)  # 0 where the sample has all events
+        self._present = np.append(present, 0)  # sums of the sampled events: lower bounds of counts
+        by_class, freedom, by_element = told  # for shared coins, see core.dispersion
         self._told = np.append(by_class, 1), np.append(freedom, np.inf), np.append(by_element, 1)
         self._capacity = capacity
         estimate = self._certain + self._sampled * self._scale
         self.middle = np.maximum(estimate, self._present)
 
     def bounds(self, places: Places, failure: float) -> Bounds:
-        """Poisson intervals for the events that were sampled; none where coins are shared."""
+        """Return Poisson intervals; there are no bounds where events share coins."""
         wide = wider(*self._told, 1 - failure)
         sampled = self._sampled / wide
         numbers, which = np.unique(sampled[places], return_inverse=True)
@@ -153,12 +153,12 @@ class SampledCounts(Counts):
         )
 
     def total(self, failure: float) -> Totals:
-        """It has a sample of its own."""
+        """Return the total from the sample of all events."""
         places = self.places(np.array([self.stride - 1]))[:, 0]
         return self.middle[places], *self.bounds(places, failure)
 
     @property
     def is_total_certain(self) -> BoolArray:
-        """Where nothing was forgotten."""
+        """Keys that dropped no event of the window."""
         places = self.places(np.array([self.stride - 1]))[:, 0]
         return np.asarray(self._scale[places] == 0)

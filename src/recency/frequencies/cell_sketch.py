@@ -1,4 +1,4 @@
-"""What the sketches of rows of cells have in common: updates, and questions about items."""
+"""Base class of the ECM-sketches: updates, and questions about items."""
 
 import math
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ RULES: dict[str, Rule] = {"eh": EXPONENTIAL, "dw": WAVE}
 
 
 def check_counter(counter: Any, late: Any, cell_capacity: int | None) -> None:
-    """Check settings of the constructor."""
+    """Check settings of the constructor against each other."""
     validate.one_of(counter, "counter", ("eh", "dw", "rw"))
     if counter == "rw" and late != "raise":
         raise ValueError('counter="rw" takes events in any order: leave out late')
@@ -33,7 +33,7 @@ def check_counter(counter: Any, late: Any, cell_capacity: int | None) -> None:
 
 
 class Settings(NamedTuple):
-    """What an algorithm takes besides its grid."""
+    """Arguments of the algorithm, besides its grid."""
 
     cells: LogCells | SampleCells
     arrival: Arrival
@@ -43,7 +43,7 @@ class Settings(NamedTuple):
 
 
 def settings_of(config: Any, grid: Grid) -> Settings:
-    """What a configuration with counter, cell_error, cell_capacity, by, late, … means."""
+    """Return what a configuration with counter, cell_error, cell_capacity, by, late, … means."""
     failure = math.exp(-grid.point_rows)
     cells: LogCells | SampleCells
     if config.cell_capacity is None:
@@ -53,7 +53,7 @@ def settings_of(config: Any, grid: Grid) -> Settings:
     arrival = Arrival(config.by, config.late, config.unit, needs_order=False)
     left = geometry.left_to_counters(1 - config.confidence, grid.point_rows)
     failure += left
-    # Of a product all cells of both sketches must be right.
+    # For an inner product, all cells of both sketches must be within their bounds.
     of_product = 2 * geometry.counters_in_doubt(grid.width, grid.point_rows, True)
     cells = SampleCells(
         config.cell_capacity,
@@ -69,22 +69,45 @@ def settings_of(config: Any, grid: Grid) -> Settings:
 
 
 class CellSketch(Sketch):
-    """Rows of cells. The configuration has window, width, cell_error, cell_capacity, counter, …"""
+    """Sketch of rows of cells, each with a counter; base class of the ECM-sketches.
+
+    The configuration has ``window``, ``width``, ``cell_error``, ``cell_capacity``, ``counter``, …
+    """
 
     def update(self, item: Any, *, at: Time | None = None, weight: int = 1, id: Any = None) -> None:
-        """Count ``item`` (int, str or bytes) ``weight`` ≥ 0 times, at a time.
+        """Count ``item`` ``weight`` times at time ``at``.
 
-        With ``counter="rw"``, ``id`` (int, str or bytes), if given, makes the coin of the event.
+        Parameters
+        ----------
+        item
+            An integer, string or bytes.
+        at
+            Time of the event. Required with ``by="time"``. Not allowed with ``by="count"``, where
+            every update takes the next position.
+        weight
+            An integer ≥ 0.
+        id
+            Identifies the event: integer, string or bytes. Its coin is then a hash of id, item,
+            time and weight. Only allowed where events draw coins: with ``counter="rw"``, or with
+            the ``names`` of a :class:`~recency.DyadicEcm`.
+
+        Raises
+        ------
+        OutOfOrderError
+            If ``at`` is before ``latest``, ``late="raise"``, and the counters need time order.
         """
         self._keyed.add_row(item, at, weight, id)
 
     def update_many(self, item: Any, *, at: Any = None, weight: Any = 1, id: Any = None) -> None:
-        """:meth:`update` for arrays, lists or columns; a scalar goes with all of the others."""
+        """Add one event per row; scalars are broadcast to the length of the arrays.
+
+        Rows may be in any time order. Only a row older than ``latest`` before the call is late.
+        """
         self._keyed.update_many(None, {"item": item, "at": at, "weight": weight, "id": id})
 
     @property
     def late_count(self) -> int:
-        """How many events were counted at ``latest`` because they came late (``late="clamp"``)."""
+        """Number of late events that were counted at ``latest`` (``late="clamp"``)."""
         return int(self._keyed.tally.late_count[0])
 
     # --- questions ---
@@ -93,9 +116,15 @@ class CellSketch(Sketch):
     def query(
         view: View, item: Any, window: Duration | None = None, now: Time | None = None
     ) -> Estimate:
-        """How often ``item`` occurred in (now − window, now].
+        """Return how often ``item`` occurred in (now − window, now], weights included.
 
-        The upper bound is certain, but with ``counter="rw"``.
+        With ``counter="eh"`` and ``"dw"`` the upper bound is certain; ``confidence`` is that of the
+        lower bound.
+
+        Parameters
+        ----------
+        window, now
+            See :class:`~recency.Sketch`. ``now`` is not allowed with ``by="count"``.
         """
         grid: Grid = view.algorithm.grid
         grid.check_item(item)
@@ -109,7 +138,7 @@ class CellSketch(Sketch):
     def query_many(
         view: View, items: Any, window: Duration | None = None, now: Time | None = None
     ) -> Estimate:
-        """:meth:`query` for many items: arrays. The confidence is that of each answer."""
+        """Return the counts of many items: arrays in their order, each with its own confidence."""
         grid: Grid = view.algorithm.grid
         since = since_of(view, window, now)
         cells = grid.cells_of_points(grid.hashes(items, "items"))
@@ -117,7 +146,7 @@ class CellSketch(Sketch):
 
     @question
     def total(view: View, window: Duration | None = None, now: Time | None = None) -> Estimate:
-        """The number of events, weights included, in (now − window, now]."""
+        """Return the number of events in (now − window, now], weights included."""
         counts, failure = counts_of(view, window, now), view.algorithm.cells.cell_failure
         confidence = np.where(counts.is_total_certain, 1.0, 1 - failure)
         return Estimate(*counts.total(failure), confidence)
@@ -130,20 +159,20 @@ class CellSketch(Sketch):
 
 
 def since_of(view: View, window: Duration | None, now: Time | None) -> Int64Array:
-    """For each key, the s of the window (s, now] that was asked for."""
+    """Return the tick s before the window (s, now] of each key; check ``window`` and ``now``."""
     if now is not None and view.algorithm.arrival.by == "count":
         raise TypeError('now must be left out with by="count": windows end at the last update')
     return view.since(window, now)
 
 
 def counts_of(view: View, window: Duration | None, now: Time | None) -> Counts:
-    """What all cells count in the window that was asked for."""
+    """Return the counts of all cells in a window."""
     counts: Counts = view.algorithm.counts(view.state, since_of(view, window, now))
     return counts
 
 
 def points(view: View, counts: Counts, cells: Int64Array) -> Estimate:
-    """What items count for each key, from the cells that they have in some rows."""
+    """Return the counts of items for each key, given the cells of the items in all rows."""
     algorithm = view.algorithm
     failure, places = algorithm.cells.cell_failure, counts.places(cells)
     lower, upper = counts.bounds(places, failure)
@@ -156,9 +185,9 @@ def points(view: View, counts: Counts, cells: Int64Array) -> Estimate:
 
 
 def without_others(grid: Grid, lower: FloatArray, most: FloatArray) -> FloatArray:
-    """A lower bound on x, from one on x and what other items add in the best row.
+    """Return a lower bound on the count x of an item, given one on x plus its collisions.
 
-    With probability 1 − e⁻ᵈ that is at most (e/w)(most − x), in some row.
+    With probability 1 − e⁻ᵈ, other items add at most (e/w)(most − x) in at least one row.
     """
     if not grid.noise:  # most may be infinite
         return lower

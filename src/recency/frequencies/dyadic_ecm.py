@@ -1,4 +1,4 @@
-"""Heavy hitters, ranges and quantiles over sliding windows (Papapetrou et al. 2012, §6.1)."""
+"""Dyadic ECM-sketch: heavy hitters, ranges, quantiles (Papapetrou et al. 2012, §6.1)."""
 
 import math
 from dataclasses import dataclass
@@ -57,57 +57,65 @@ class DyadicConfig:
 
 
 class DyadicEcm(CellSketch):
-    """The heavy hitters of any recent window, counts of ranges, and quantiles, of integers.
+    """Heavy hitters of any recent window, counts of ranges of integers, and quantiles.
 
-    An ECM-sketch for each scale 2ⁱ: the one of scale i counts the ranges [k·2ⁱ, (k+1)·2ⁱ). Heavy
-    hitters are found by halving ranges that are heavy enough. **Errors are relative to the total of
-    the window.**
+    The sketch is one ECM-sketch per scale: that of scale i counts the events in each range
+    [k·2ⁱ, (k+1)·2ⁱ). Heavy hitters are found by starting from the largest ranges and splitting
+    every range that is frequent enough into halves. **Errors are relative to the total of the
+    window.**
 
-    **Guarantee.** :meth:`heavy_hitters` of a share φ returns every item with at least
-    φ + ``relative_error`` of the window's total — certainly, with ``counter="eh"`` and ``"dw"`` —
-    and with probability ``confidence`` none with less than φ (Theorem 5; for φ ≤ (1 − 3ε)/4). A
-    point query is within ``guarantee`` · total, a range count within 2 · ``universe_bits`` times
-    that at most; intervals say what holds for each answer.
+    **Guarantee.** Let ε be ``relative_error`` and T the total of the window.
+    ``heavy_hitters(φ)`` returns every item that occurred at least (φ + ε)·T times; with
+    ``counter="eh"`` and ``"dw"`` this is certain. With probability ``confidence`` it returns no
+    item that occurred less than φ·T times (Theorem 5), provided φ ≤ (1 − 3ε)/4. The error
+    bound for the count of one item is ``guarantee`` · T, and for a range at most
+    2 · ``universe_bits`` · ``guarantee`` · T. Each answer has its own interval.
 
-    **Cost.** At the defaults 88 rows of 56 cells: see :meth:`forecast`. Scales with no more ranges
-    than a row has cells have a cell for each range, and need no other row.
+    **Cost.** At the defaults there are 88 rows of 56 cells; :meth:`forecast` gives the memory. If a
+    scale has no more ranges than a row has cells, each range has its own cell. Of these scales only
+    the finest one is stored, in one row.
 
-    **Merging** is bounded with ``"eh"`` and ``"dw"`` (Theorem 4), exact with ``"rw"``, which takes
-    many times the memory.
+    **Merging** is bounded with ``"eh"`` and ``"dw"`` (Theorem 4). It is exact with ``"rw"``, which
+    takes many times the memory.
 
-    **Time.** With ``"eh"`` and ``"dw"`` events must not be older than ``latest``; within one
-    ``update_many`` any order will do.
+    **Time.** With ``"eh"`` and ``"dw"`` an event must not be older than ``latest``; the rows of one
+    ``update_many`` may be in any order. With ``"rw"`` events may arrive in any order.
 
     Parameters
     ----------
     window
-        The largest window that may be asked, in ticks or as a duration (with ``unit``); None for
-        no bound.
+        Longest window that can be queried, in ticks or, with ``unit``, a duration such as
+        ``"90 minutes"``. None: no limit.
     relative_error, confidence
-        In (0, 1).
+        Error bound ε, and the least probability with which it holds. Both in (0, 1).
     counter
-        ``"eh"`` exponential histograms, ``"dw"`` deterministic waves, ``"rw"`` samples.
+        What each cell is: ``"eh"``, an exponential histogram; ``"dw"``, a deterministic wave;
+        ``"rw"``, a random sample of its events.
     universe_bits
-        Items are integers from 0 to 2^bits − 1. With ``names``, bits of their hashes.
+        Items are integers from 0 to 2^universe_bits − 1. With ``names``, the number of bits of
+        their hashes.
     min_threshold
-        The least share that heavy hitters may be asked for.
+        Smallest share φ that :meth:`heavy_hitters` accepts.
     names
-        Items are strings, bytes or any integers; heavy hitters come back by their names, as a
-        :class:`NameSample <recency.frequencies.names.NameSample>` knows them, or else as the
-        integer that stands for their hash. Ranges and quantiles are refused.
+        If True, items are strings, bytes or any integers, and are hashed to integers. A sample of
+        items is kept as well, from which heavy hitters get their names; one that is not in the
+        sample is returned as the integer of its hash. Ranges and quantiles are not available.
     by
-        ``"time"``, or ``"count"``: windows are the last so many updates.
+        ``"time"``, or ``"count"``: a window of w covers the last w updates.
     late
-        ``"raise"`` an ``OutOfOrderError`` for an event before ``latest``, or ``"clamp"`` it.
+        What to do with an event older than ``latest``, with ``"eh"`` and ``"dw"``: ``"raise"`` an
+        ``OutOfOrderError``, or ``"clamp"``: count it at ``latest``, and in ``late_count``.
     stream
-        Tells apart sketches that are built side by side and merged later (``"rw"``, ``names``).
+        Stream number, from which events without an ``id`` draw their coins (``"rw"``, ``names``).
+        Sketches that are built separately and merged later need different numbers.
     width, depth, range_depth, cell_error, cell_capacity, name_capacity
-        The geometry; None for what the error takes. ``depth`` rows count items, ``range_depth``
-        rows each other scale.
+        Cells per row, rows for single items, rows for each other scale, error bound of a cell,
+        events per level of a cell (``"rw"``), and names per level (``names``). None: computed from
+        ``relative_error`` and ``confidence``.
     seed
-        Sketches with different seeds do not merge.
+        Seed of the hash functions. Sketches with different seeds do not merge.
     unit
-        None (plain integers), ``"s"``, ``"ms"`` or ``"us"`` since 1970.
+        What a tick is: ``"s"``, ``"ms"`` or ``"us"`` since 1970. None: times are plain integers.
 
     Examples
     --------
@@ -212,12 +220,27 @@ class DyadicEcm(CellSketch):
     def heavy_hitters(
         view: View, threshold: float, window: Duration | None = None, now: Time | None = None
     ) -> list[tuple[Any, Estimate]]:
-        """Items of the events in (now − window, now] that reach ``threshold``, largest first.
+        """Return the items that occurred often in (now − window, now], the most frequent first.
 
-        A float in (0, 1) is a share φ of them all, an integer ≥ 1 a count. All items from
-        φ + ``guarantee`` on are there; with probability ``confidence`` none below φ, as long as
-        φ ≤ (1 − 3 · ``guarantee``)/4. With
-        ``names``, one that has no name comes as the integer that stands for its hash.
+        Parameters
+        ----------
+        threshold
+            A float in (0, 1) is a share φ of the events in the window; an integer ≥ 1 is a count.
+        window, now
+            See :class:`~recency.Sketch`.
+
+        Returns
+        -------
+        list[tuple[item, Estimate]]
+            Items and their counts. All items with a share of at least φ + ``guarantee`` are in the
+            list. With probability ``confidence`` no item with a share below φ is, provided
+            φ ≤ (1 − 3 · ``guarantee``)/4. With ``names``, an item whose name was not sampled is
+            given as the integer of its hash.
+
+        Raises
+        ------
+        ValueError
+            If ``threshold`` is below ``min_threshold``.
         """
         algorithm = view.algorithm
         grid, least = algorithm.grid, algorithm.min_threshold
@@ -230,7 +253,8 @@ class DyadicEcm(CellSketch):
                 f"threshold must be at least {least:g} of all {total:g} (min_threshold), "
                 f"got {count}"
             )
-        # No heavy hitter is below: neither the most that it can be, nor its estimate.
+        # The upper bound of a heavy hitter is at least ``floor``; for its estimate see the test
+        # below (docs/dyadic_ecm.md).
         cell_error = float(algorithm.cell_error(view.state)[0])
         floor = share * total + count + grid.error(cell_error) * total
         if not floor or not view.state.tally.totals[0]:
@@ -260,9 +284,14 @@ class DyadicEcm(CellSketch):
     def range_count(
         view: View, lo: int, hi: int, window: Duration | None = None, now: Time | None = None
     ) -> Estimate:
-        """How many events in (now − window, now] had an item from ``lo`` to ``hi``, both included.
+        """Return the number of events in (now − window, now] with lo ≤ item ≤ hi.
 
-        The sum of at most two ranges of each scale, each of which adds to the error.
+        The count is a sum over at most two ranges of each scale, and each range adds to the error.
+
+        Raises
+        ------
+        ValueError
+            If lo > hi, if either is not in the universe, or if the sketch was built with ``names``.
         """
         grid = _grid_of_integers(view, "range_count")
         low = validate.integer(lo, "lo", 0, grid.largest)
@@ -278,20 +307,34 @@ class DyadicEcm(CellSketch):
     def quantile(
         view: View, q: float = 0.5, window: Duration | None = None, now: Time | None = None
     ) -> Estimate:
-        """The least item such that a share ``q`` of the events in (now − window, now] is up to it.
+        """Return the smallest item x such that at least a share ``q`` of the events has item ≤ x.
 
-        The lower end of the interval is certain with ``counter="eh"`` and ``"dw"``.
+        Only events in (now − window, now] count. With ``counter="eh"`` and ``"dw"`` the lower end
+        of the interval is certain.
+
+        Raises
+        ------
+        NoAnswerError
+            If the window has no events.
+        ValueError
+            If the sketch was built with ``names``.
         """
         _grid_of_integers(view, "quantile")
         share = validate.number(q, "q", 0, 1)
         return _scales(view, counts_of(view, window, now)).quantile(share)
 
     def forecast(self, events: int, seen: int | None = None) -> int:
-        """Bytes of memory, at most, for ``"eh"`` and ``"dw"``.
+        """Return an upper bound on the bytes of memory, for ``counter="eh"`` and ``"dw"``.
 
-        With so many events of weight 1 in the largest window, and ``seen`` in all: a thousand times
-        as many, unless it is given. Most is taken if they are spread evenly over the cells. As
-        bytes, for storage, a sketch takes about an eighth of it.
+        :meth:`to_bytes` takes about an eighth of that. The bound is reached if events are spread
+        evenly over the cells.
+
+        Parameters
+        ----------
+        events
+            Number of events of weight 1 in the largest window.
+        seen
+            Number of events in the whole stream; None: 1000 · ``events``.
         """
         config = self.config
         if config.counter == "rw":
@@ -310,7 +353,7 @@ class DyadicEcm(CellSketch):
 
 
 class DyadicAlgorithm(CellAlgorithm):
-    """And what its questions promise."""
+    """Algorithm of a dyadic ECM-sketch, with the error bounds of its questions."""
 
     grid: DyadicGrid
 
@@ -341,7 +384,7 @@ def _scales(view: View, counts: Counts) -> Scales:
 
 
 def _threshold(threshold: Any, least: float) -> tuple[float, int]:
-    """A share or a count; the other is 0."""
+    """Return (share, count) of a threshold; the one that was not given is 0."""
     share, is_share = validate.share_or_count(threshold, "threshold")
     if not is_share:
         return 0.0, int(share)
@@ -351,7 +394,7 @@ def _threshold(threshold: Any, least: float) -> tuple[float, int]:
 
 
 def _grid_of_integers(view: View, question: str) -> DyadicGrid:
-    """The grid, if it is not one of names."""
+    """Return the grid; refuse the question if items are hashed names."""
     if view.algorithm.names:
         raise ValueError(f"{question} needs integers: hashes of names have no order")
     grid: DyadicGrid = view.algorithm.grid
@@ -359,11 +402,11 @@ def _grid_of_integers(view: View, question: str) -> DyadicGrid:
 
 
 def _rows_for_items(least_share: float, failure_probability: float, range_depth: int) -> int:
-    """Rows that keep all light items out of the heavy hitters.
+    """Return the number d of rows for single items that keeps rare items out of the heavy hitters.
 
-    At each scale at most 1/φ ranges are heavy, and of those that are not and yet looked at, a share
-    e⁻ʳ passes: some (2/φ) / (1 − 2e⁻ʳ) are looked at, each of which passes d rows with e⁻ᵈ. Other
-    rows than those of single items cannot let a light item through.
+    At each scale at most 1/φ ranges are heavy. A range that is not heavy passes the r rows of its
+    scale with probability e⁻ʳ. So about (2/φ) / (1 − 2e⁻ʳ) items are tested at scale 0, and each
+    rare one passes d rows with probability e⁻ᵈ. Rows of other scales cannot add a rare item.
     """
     looked_at = 2 / least_share / max(1 - 2 * math.exp(-range_depth), 0.25)
     return max(math.ceil(math.log(looked_at / failure_probability)), range_depth)

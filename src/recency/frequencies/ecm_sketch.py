@@ -46,50 +46,55 @@ class EcmConfig:
 
 
 class EcmSketch(CellSketch):
-    """How often each item occurred in any recent window, and how much two streams have in common.
+    """Count of any item in any recent window, and inner products of two streams.
 
-    A count-min sketch whose counters are sliding-window counters. **Errors are relative to the
-    total of the window**, not to the item's own count: with ``relative_error=0.05`` and a million
-    events in the window, any count is within 50,000. That is good for the heavy items, and says
-    little of the others.
+    This is a count-min sketch whose counters are sliding-window counters. **Errors are relative to
+    the total of the window**, not to the item's own count: with ``relative_error=0.05`` and a
+    million events in the window, the error of any count is up to 50,000. This is small for frequent
+    items, and larger than the counts of rare ones.
 
-    **Guarantee.** A point query is within ``relative_error`` · total with probability
-    ``confidence`` (Theorems 1 and 3); an inner product within ``guarantee`` · the product of both
-    totals (Theorem 2). Upper bounds are certain with ``counter="eh"`` and ``"dw"``.
+    **Guarantee.** With probability ``confidence``, the error of a count is at most
+    ``relative_error`` · total (Theorems 1 and 3), and that of an inner product at most
+    ``guarantee`` · the product of both totals (Theorem 2). Upper bounds are certain with
+    ``counter="eh"`` and ``"dw"``.
 
-    **Cost.** At the defaults 3 rows of 111 cells, each a counter with error 0.025; bytes grow with
-    1/ε² and with the logarithm of the counts.
+    **Cost.** At the defaults there are 3 rows of 111 cells. Each cell is a counter with error
+    0.025. The size grows with 1/ε² and with the logarithm of the counts.
 
-    **Merging** is bounded with ``"eh"`` and ``"dw"`` (Theorem 4, in all cells at once), exact with
-    ``"rw"``, which takes ten times the memory and more.
+    **Merging** is bounded with ``"eh"`` and ``"dw"`` (Theorem 4, in all cells at once). It is exact
+    with ``"rw"``, which takes at least ten times the memory.
 
-    **Time.** With ``"eh"`` and ``"dw"`` events must not be older than ``latest``; within one
-    ``update_many`` any order will do. With ``"rw"`` they come in any order.
+    **Time.** With ``"eh"`` and ``"dw"`` an event must not be older than ``latest``; the rows of one
+    ``update_many`` may be in any order. With ``"rw"`` events may arrive in any order.
 
     Parameters
     ----------
     window
-        The largest window that may be asked, in ticks or as a duration (with ``unit``); None for
-        no bound.
+        Longest window that can be queried, in ticks or, with ``unit``, a duration such as
+        ``"90 minutes"``. None: no limit.
     relative_error, confidence
-        In (0, 1).
+        Error bound ε, and the least probability with which it holds. Both in (0, 1).
     counter
-        ``"eh"`` exponential histograms, ``"dw"`` deterministic waves, ``"rw"`` randomized: samples
-        of events.
+        What each cell is: ``"eh"``, an exponential histogram; ``"dw"``, a deterministic wave;
+        ``"rw"``, a random sample of its events (randomized wave).
     optimize_for
-        ``"point"`` or ``"inner_product"``: the question that ``relative_error`` is promised for.
+        The question to which ``relative_error`` applies: ``"point"``, the count of an item, or
+        ``"inner_product"``.
     by
-        ``"time"``, or ``"count"``: windows are the last so many updates.
+        ``"time"``, or ``"count"``: a window of w covers the last w updates.
     late
-        ``"raise"`` an ``OutOfOrderError`` for an event before ``latest``, or ``"clamp"`` it.
+        What to do with an event older than ``latest``, with ``"eh"`` and ``"dw"``: ``"raise"`` an
+        ``OutOfOrderError``, or ``"clamp"``: count it at ``latest``, and in ``late_count``.
     stream
-        With ``"rw"``: tells apart sketches that are built side by side and merged later.
+        Stream number, from which events without an ``id`` draw their coins (``"rw"``). Sketches
+        that are built separately and merged later need different numbers.
     width, depth, cell_error, cell_capacity
-        The geometry; None for the one that takes the least memory.
+        Cells per row, rows, error bound of a cell, and (``"rw"``) events per level of a cell. None:
+        chosen such that the sketch takes the least memory.
     seed
-        Sketches with different seeds do not merge.
+        Seed of the hash functions. Sketches with different seeds do not merge.
     unit
-        None (plain integers), ``"s"``, ``"ms"`` or ``"us"`` since 1970.
+        What a tick is: ``"s"``, ``"ms"`` or ``"us"`` since 1970. None: times are plain integers.
 
     Examples
     --------
@@ -171,7 +176,18 @@ class EcmSketch(CellSketch):
     def inner_product(
         self, other: Self, window: Duration | None = None, now: Time | None = None
     ) -> Estimate:
-        """The sum over all items of the product of both streams' counts in (now − window, now]."""
+        """Return Σ over all items of (count here) · (count in ``other``), in (now − window, now].
+
+        Both streams are counted in the same window. ``now=None`` is the later ``latest`` of the
+        two.
+
+        Raises
+        ------
+        IncompatibleSketchError
+            If class or configuration differ.
+        ValueError
+            If ``window`` exceeds the constructor's, or ``now`` is before the ``latest`` of either.
+        """
         self._check_alike(other, "multiply")
         if now is None and self.config.by == "time":
             clocks = [each for each in (self.latest, other.latest) if each is not None]
@@ -180,21 +196,21 @@ class EcmSketch(CellSketch):
 
     @question
     def self_join(view: View, window: Duration | None = None, now: Time | None = None) -> Estimate:
-        """The sum of the squares of all items' counts in (now − window, now]."""
+        """Return Σ count² over all items, for the counts in (now − window, now]."""
         return _inner_product(view, view.state, window, now)
 
     @question_of_a_key
     def counters(
         view: View, window: Duration | None = None, now: Time | None = None
     ) -> NDArray[np.float64]:
-        """What each cell counts in (now − window, now]: an array of ``depth`` × ``width``."""
+        """Return the estimated count of each cell in (now − window, now]: ``depth`` × ``width``."""
         counts = counts_of(view, window, now)
         (middle,) = counts.middle[counts.places(_all_cells(view.algorithm.grid))]
         return np.asarray(middle)
 
 
 def _inner_product(view: View, other: State, window: Duration | None, now: Time | None) -> Estimate:
-    """Of the streams of each key with those of the same key in the other state."""
+    """Return the inner products of each key's stream with that of the same key in ``other``."""
     algorithm = view.algorithm
     grid, cell_failure = algorithm.grid, algorithm.cells.product_failure
     views = view, View(algorithm, other)
@@ -223,11 +239,11 @@ def _all_cells(grid: Grid) -> Int64Array:
 
 
 def _outward(x: FloatArray) -> FloatArray:
-    """An upper bound that went through floating point: whole numbers are exact up to 2⁵³."""
+    """Increase upper bounds by the rounding error of floats; those below 2⁵³ have none."""
     return np.where(x < 2.0**53, x, x * (1 + ROUNDING))
 
 
 def _products(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Nothing times what may be anything is nothing."""
+    """Return a · b, where 0 · ∞ is 0."""
     nothing = (a == 0) | (b == 0)
     return np.where(nothing, 0.0, a) * np.where(nothing, 0.0, b)

@@ -1,8 +1,8 @@
 """Cells that are rank logs: exponential histograms or deterministic waves.
 
-Only cells that have counted anything have a log. A few rows touch the logs of their own cells; the
-others may still hold what has expired since. That is not told apart from what
-:meth:`CellLogs.expired` leaves: answers, merging and bytes are the same.
+Only cells that are not empty have a log. A small batch of rows updates only the logs of its cells.
+The other logs may still have entries that have expired since then. This has no effect: answers,
+merging and bytes are the same as after :meth:`CellLogs.expired`.
 """
 
 from collections.abc import Sequence
@@ -43,45 +43,45 @@ from recency.frequencies.cell_counts import CertainCounts
 from recency.frequencies.grid import Grid
 from recency.frequencies.tally import CellTally, Events
 
-_MOST_EVENTS, _MOST_PLACED = 1 << 19, 3 << 21  # of one kernel call, and events times rows
-_TOGETHER = 1 << 12  # cells of events that are sorted at once, if they are of several rows
-_CACHED = 3 << 16  # cells of events whose arrays stay in the cache
-_FEW = 256  # logs that are cut out of all, and put back
-_MOST_FACTOR = 1e300  # finite, and far beyond the 2 at which it stops saying anything
+_MOST_EVENTS, _MOST_PLACED = 1 << 19, 3 << 21  # events, and events times rows, of one kernel call
+_TOGETHER = 1 << 12  # (event, row) pairs to sort at once, if they are of several rows
+_CACHED = 3 << 16  # (event, row) pairs whose arrays stay in the cache
+_FEW = 256  # up to this many logs are updated apart from the others
+_MOST_FACTOR = 1e300  # finite, and far above 2, from which on there is no bound
 
 
 @dataclass(frozen=True, eq=False)
 class CellLogs:
-    """The logs of the cells of many keys."""
+    """Logs of the cells of many keys."""
 
-    rows: int  # of cells of a key
+    rows: int  # of the grid
     width: int
-    tightness: Int64Array  # of each key
-    cells: Int64Array  # of each log, ascending: key · rows · width + cell
+    tightness: Int64Array  # per key
+    cells: Int64Array  # per log, ascending: key · rows · width + cell
     log: RankLog
 
     @property
     def stride(self) -> int:
-        """How many cells a key has."""
+        """Number of cells of a key."""
         return self.rows * self.width
 
     @property
     def owners(self) -> Int64Array:
-        """The key of each log."""
+        """Key of each log."""
         return self.cells // self.stride
 
     @property
     def entries(self) -> int:
-        """For how many rows it pays to absorb them."""
+        """Least number of buffered rows that is worth a kernel call."""
         return self.log.entries // self.rows
 
     @property
     def nbytes(self) -> int:
-        """Memory held."""
+        """Bytes of memory."""
         return self.log.nbytes + 32 * self.cells.size
 
     def take(self, keys: Int64Array) -> "CellLogs":
-        """Some of the keys."""
+        """Return the logs of some keys."""
         begin, end = np.searchsorted(self.cells, np.stack([keys, keys + 1]) * self.stride)
         counts = end - begin
         logs = np.repeat(begin - offsets(counts)[:-1], counts) + np.arange(int(counts.sum()))
@@ -90,19 +90,19 @@ class CellLogs:
         return replace(self, tightness=tightness, cells=cells, log=self.log.take(logs))
 
     def section(self, first: int, end: int) -> "CellLogs":
-        """The keys from ``first`` up to ``end``, without it."""
+        """Return the logs of the keys in [first, end)."""
         logs = np.searchsorted(self.cells, np.array([first, end]) * self.stride).tolist()
         cells = self.cells[logs[0] : logs[1]] - first * self.stride
         tightness = self.tightness[first:end]
         return replace(self, tightness=tightness, cells=cells, log=self.log.section(*logs))
 
     def split(self) -> list["CellLogs"]:
-        """Each key on its own."""
+        """Return one body per key."""
         return [self.section(key, key + 1) for key in range(self.tightness.size)]
 
     @staticmethod
     def joined(bodies: Sequence["CellLogs"]) -> "CellLogs":
-        """The keys of several one after the other."""
+        """Return one body with the keys of all, concatenated."""
         first = offsets(np.array([each.tightness.size for each in bodies]))
         tightness = np.concatenate([each.tightness for each in bodies])
         filled = [i for i, each in enumerate(bodies) if each.cells.size]
@@ -117,7 +117,7 @@ class CellLogs:
         )
 
     def with_cells(self, cells: Int64Array) -> "CellLogs":
-        """Logs for these cells (ascending), too; empty where there was none."""
+        """Return the same with empty logs for those of ``cells`` (ascending) that have none."""
         places = np.searchsorted(self.cells, cells)
         known = np.append(self.cells, -1)[places] == cells
         if known.all():
@@ -128,18 +128,18 @@ class CellLogs:
         return replace(self, cells=union, log=log)
 
     def expired(self, cutoff: Int64Array) -> "CellLogs":
-        """What is left at the cutoff of each key."""
+        """Return the same without entries up to the cutoff of each key."""
         return replace(self, log=self.log.expired(cutoff[self.owners]))
 
 
 class LogCells:
-    """What the settings of such cells mean."""
+    """Cells that are rank logs, as a part of :class:`CellAlgorithm`."""
 
     needs_order = True
     merge_law = "bounded"
     draws_coins = False
     drawn_columns = 0
-    least_flush = 1 << 17  # each may touch many cells
+    least_flush = 1 << 17  # rows; each may update many cells
     most_weight = INT64_MAX
     cell_failure = product_failure = 0.0
 
@@ -153,7 +153,7 @@ class LogCells:
         self._batch = max(min(_MOST_EVENTS, _MOST_PLACED // grid.rows), 1)
 
     def empty(self, size: int, merge_levels: int) -> CellLogs:
-        """No logs."""
+        """Return keys without logs."""
         tightness = self.tightness
         if merge_levels:
             tightness = tightness_for_tree(self.rule, self.cell_error, merge_levels)
@@ -168,7 +168,7 @@ class LogCells:
     def draw(
         self, tally: CellTally, events: Events, counted: Any
     ) -> tuple[dict[str, Any], tuple[NDArray[Any], ...]]:
-        """Nothing is drawn."""
+        """Draw nothing: rank logs need no coins."""
         return {}, ()
 
     def absorb(
@@ -180,7 +180,7 @@ class LogCells:
         ticks: Int64Array,
         weights: Int64Array,
     ) -> CellLogs:
-        """In order of time, some at a time."""
+        """Append rows in time order, in batches."""
         cutoff = cutoffs(tally.latest, self.window)
         if not is_sorted(ticks):
             order = np.argsort(ticks, kind="stable")
@@ -205,9 +205,9 @@ class LogCells:
         ticks: Int64Array,
         weights: Int64Array,
     ) -> CellLogs:
-        """Events in order of keys, some keys at a time: what these take stays in the cache."""
+        """Append rows in order of keys, for some keys at a time, whose logs stay in the cache."""
         batch, step = self._batch, max(_CACHED // self.grid.rows, 1)
-        firsts = np.unique(keys[step::step])  # keys that a section begins with
+        firsts = np.unique(keys[step::step])  # first keys of sections
         firsts = np.concatenate([[0], firsts[firsts > 0], [cutoff.size]])
         bounds = np.searchsorted(keys, firsts).tolist()
         sections = []
@@ -228,7 +228,7 @@ class LogCells:
     def merge(
         self, body: CellLogs, tally: CellTally, merged: CellTally, into: Int64Array
     ) -> tuple[dict[str, Any], CellLogs]:
-        """Papapetrou et al. 2012, Theorem 4, in all cells at once; see the window counters."""
+        """Merge as in Papapetrou et al. 2012, Theorem 4, in all cells at once, like counters."""
         size = merged.size
         counting = tally.totals > 0
         several = by_key.counts(into[counting], size) > 1
@@ -236,7 +236,7 @@ class LogCells:
         factor, tightness = np.ones(size), np.zeros(size, dtype=np.int64)
         grown = tally.merge_factor * (1 + self.rule.relative_error(body.tightness))
         np.maximum.at(factor, into, np.where(replayed, grown, tally.merge_factor))
-        # That of the operands that counted, if any did, or else of those that saw anything.
+        # The tightness of operands with counts, if there are any, otherwise of those with events.
         weight = tally.seen.astype(np.int64) + counting
         most = by_key.raised(np.zeros(size, dtype=np.int64), into, weight)
         first = np.zeros(into.size, dtype=np.bool_)
@@ -261,11 +261,11 @@ class LogCells:
         return changes, replace(out, log=log)
 
     def drawn(self, tally: CellTally) -> BoolArray:
-        """No key has drawn coins."""
+        """Return False for each key: there are no coins."""
         return np.zeros(tally.size, dtype=np.bool_)
 
     def finalize(self, body: CellLogs, tally: CellTally) -> CellLogs:
-        """No tighter than it takes to meet the error asked for after this much merging."""
+        """Drop the tightness that the configured error does not need after these merges."""
         enough = loosest(self.rule, self.cell_error, tally.merge_factor)
         tightness = np.minimum(body.tightness, enough)
         cutoff = cutoffs(tally.latest, self.window)[body.owners]
@@ -275,12 +275,12 @@ class LogCells:
     # --- questions ---
 
     def error(self, body: CellLogs, tally: CellTally) -> FloatArray:
-        """The relative error of the cells of each key, merging included."""
+        """Return the relative error of the cells of each key, merging included."""
         log_error: FloatArray = self.rule.relative_error(body.tightness)
         return guarantee(tally.merge_factor, log_error)
 
     def counts(self, body: CellLogs, tally: CellTally, since: Int64Array) -> CertainCounts:
-        """What each cell counts later than ``since``, of each key."""
+        """Return what the cells of each key count after the tick ``since``."""
         keys = body.owners
         cutoff = cutoffs(tally.latest, self.window)
         lower, upper = body.log.bounds(since[keys], cutoff[keys])
@@ -292,9 +292,9 @@ class LogCells:
     # --- bytes ---
 
     def write(self, body: CellLogs, tally: CellTally, writer: RecordWriter) -> None:
-        """See :mod:`recency.counters.records`: keys that have seen anything have all cells."""
+        """Write records as in :mod:`recency.counters.records`, with all cells of each used key."""
         body = body.expired(cutoffs(tally.latest, self.window))
-        numbers = offsets(tally.seen.astype(np.int64))  # of those keys
+        numbers = offsets(tally.seen.astype(np.int64))  # of used keys
         cells = numbers[body.owners] * body.stride + body.cells % body.stride
         tightness = np.repeat(body.tightness[tally.seen], body.stride)
         states = CounterStates(
@@ -308,7 +308,7 @@ class LogCells:
         write_states(states, self.tightness, writer, logs=body.stride)
 
     def read(self, reader: RecordReader) -> tuple[dict[str, Any], CellLogs]:
-        """The inverse."""
+        """Read what :meth:`write` wrote."""
         grid = self.grid
         states = read_states(self.rule, self.tightness, self.window, reader, logs=grid.size)
         states.check_order(reader.name, self.arrival.by, self.arrival.late)
@@ -341,7 +341,7 @@ def _put(
     ticks: Int64Array,
     weights: Int64Array,
 ) -> CellLogs:
-    """Count events, in time order; ``cells`` has a row for each row of a key."""
+    """Append events in time order; ``cells`` has one row per row of the grid."""
     numbers, added, begins, events = _by_cell(keys, cells, cutoff.size, body.width)
     body = body.with_cells(numbers)
     places = np.searchsorted(body.cells, numbers)
@@ -350,7 +350,7 @@ def _put(
     log = body.log.take(places) if few else body.log
     logs = np.arange(places.size) if few else places
     owners = numbers // body.stride if few else body.owners
-    # Events are listed row by row, cells by key first: between the two lies a shift for each cell.
+    # Events are listed by row, logs by key and cell: a shift per cell converts between both.
     before = offsets(added)[:-1]
     shift = begins - before
     is_shifted = bool(shift.any())
@@ -378,9 +378,10 @@ def _put(
 def _by_cell(
     keys: Int64Array, cells: Int64Array, size: int, width: int
 ) -> tuple[NDArray[Any], ...]:
-    """Cells that got events (ascending), how many, and where these begin in a list of all events.
+    """Return the cells with events (ascending), their counts and starts, and a list of events.
 
-    Rows are sorted apart, which takes fewer digits, unless there are few events.
+    The list has the events of each cell, grouped by row of the grid. Rows of the grid are sorted
+    separately, since a radix sort then needs fewer digits, unless there are few events.
     """
     rows, events = cells.shape
     together = max(1, _TOGETHER // events)
@@ -414,7 +415,7 @@ def _by_cell(
 
 
 def _is_strict(keys: Int64Array, ticks: Int64Array, size: int) -> bool:
-    """Whether times in order are all different, those of each key at least."""
+    """Whether the sorted times of each key are all different."""
     later = ticks[1:] > ticks[:-1]
     if later.all():
         return True

@@ -1,4 +1,4 @@
-"""Names of heavy items, for sketches that know items by their hashes."""
+"""Sample of the names of frequent items, for sketches that only store hashes of items."""
 
 import math
 from collections.abc import Sequence
@@ -24,30 +24,31 @@ from recency.samples.records import (
 )
 
 IDENTITY_BITS = 53
-_LEVELS = (0, 116)  # of events with weights from 1 to 2⁵³, or more: no higher
+_LEVELS = (0, 116)  # levels of events of weight 1 to 2⁵³; larger weights have no higher ones
 _CODECS = (CoinCodec(), ItemCodec())
-_BLOCK = 1 << 13  # events looked at in one pass: temporaries that stay in the cache
-_ABSORB = 1 << 14  # survivors collected, at least, before the sample takes them in
+_BLOCK = 1 << 13  # events per pass: temporaries stay in the cache
+_ABSORB = 1 << 14  # rows to collect, at least, before the sample absorbs them
 
 
 def capacity_for_names(least_share: float, failure_probability: float) -> int:
-    """Elements per level, so that all items of at least this share of a window are in the sample.
+    """Return the elements per level for which all items with at least this share are sampled.
 
-    Of a window whose level i holds all its events, and level i − 1 had more than ``capacity``, an
-    item with the share φ has at least φ · capacity at levels from i on, in expectation and but for
-    the deviation of a count of 1/φ times as many, which the factor allows for. It has none with
-    probability exp(−that), and there are at most 1/φ such items.
+    Take a window such that level i still has all events of it and level i − 1 had more than
+    ``capacity``. An item with share φ of the window then has an expected number of at least
+    φ · capacity events at levels ≥ i, up to the deviation of a count that is 1/φ times as large; a
+    factor allows for that. It has none with probability exp(−that number), and there are at most
+    1/φ such items.
     """
     return math.ceil(1.25 * math.log(1 / (least_share * failure_probability)) / least_share)
 
 
 class NameSample:
-    """A sample of *events*, which keeps the latest of each item at each level, with its name.
+    """A sample of *events* that keeps the latest event of each item at each level, with its name.
 
-    Unlike in a :class:`~recency.RandomizedWave`, the coin is the event's, so that the more often an
-    item occurs, the surer it is named. Otherwise it is one: a function of the events and their
-    coins, in any order; merging is exact. It is part of another sketch, and has no bytes of its
-    own.
+    Unlike in a :class:`~recency.RandomizedWave` the coin is drawn per event, so the more often an
+    item occurs, the more likely its name is sampled. As there, the state depends only on the
+    events and their coins, in any order, and merging is exact. The sample is a part of another
+    sketch and has no bytes of its own.
     """
 
     draws_coins = True
@@ -57,7 +58,7 @@ class NameSample:
         self.window, self.capacity, self.seed = window, capacity, seed
 
     def empty(self, size: int, merge_levels: int) -> KeyedSample:
-        """No elements."""
+        """Return keys without elements."""
         none = LevelSample.empty(self.capacity, True, [codec.dtype for codec in _CODECS])
         return KeyedSample(size, 1, 1, none)
 
@@ -66,7 +67,7 @@ class NameSample:
     def draw(
         self, tally: CellTally, events: Events, counted: Any
     ) -> tuple[dict[str, Any], tuple[NDArray[Any], ...]]:
-        """A level for each event with weight, and its item."""
+        """Return the level and the item of each event whose weight is not 0."""
         items = as_objects(events.items, events.ticks.size)[counted]
         events = events.taken(counted)
         coins, by_id = events.coins(self.seed, tally.of_names)
@@ -88,7 +89,7 @@ class NameSample:
         levels: Int64Array,
         items: NDArray[Any],
     ) -> KeyedSample:
-        """Last rows first: mostly they are the newest."""
+        """Add rows, the last ones first, since they are usually the newest."""
         sample, cutoff = body.sample, cutoffs(tally.named_latest, self.window)
         none = (sample.groups[:0], sample.times[:0], *(column[:0] for column in sample.columns))
         survivors: list[tuple[NDArray[Any], ...]] = [none]
@@ -112,24 +113,25 @@ class NameSample:
     def merge(
         self, body: KeyedSample, tally: CellTally, merged: CellTally, into: Int64Array
     ) -> tuple[dict[str, Any], KeyedSample]:
-        """Exact."""
+        """Merge keys; this is exact."""
         check_shared(tally.of_names, into, body.sample.keys, body.sample.times)
         return {}, body.merged(into, merged.size, cutoffs(merged.named_latest, self.window))
 
     def drawn(self, tally: CellTally) -> BoolArray:
-        """Whose coins came from the stream: none from ids."""
+        """Return which keys drew coins from their stream number, none from ids."""
         return tally.of_names.seen & ~tally.named_by_id
 
     def finalize(self, body: KeyedSample, tally: CellTally) -> KeyedSample:
-        """As it is."""
+        """Return the body unchanged."""
         return body
 
     # --- questions ---
 
     def names(self, body: KeyedSample, bits: int, since: int) -> dict[int, Any]:
-        """Names in the sample of a single key, by the highest bits of their hashes.
+        """Return the names in the sample of a single key, by the highest bits of their hashes.
 
-        Where several share them: one that was seen later than ``since``, of the highest level.
+        If several names have the same bits, one that occurred after ``since`` is preferred, and
+        then that of the highest level.
         """
         sample = body.sample
         identity, items = sample.columns
@@ -140,7 +142,7 @@ class NameSample:
     # --- bytes ---
 
     def write(self, body: KeyedSample, tally: CellTally, writer: RecordWriter) -> None:
-        """See :mod:`recency.samples.records`."""
+        """Write the records that :mod:`recency.samples.records` describes."""
         of_names = tally.of_names
         extra = tally.stream, tally.named
         states = SampleStates(
@@ -151,7 +153,7 @@ class NameSample:
     def read(
         self, reader: RecordReader, counted: dict[str, Any]
     ) -> tuple[dict[str, Any], KeyedSample]:
-        """The inverse; refuses what no stream leads to, given what else was counted."""
+        """Read what :meth:`write` wrote; refuse samples that contradict the counts."""
         body = self.empty(reader.size, 0)
         states = read_states(body.sample, self.window, _LEVELS, 2, _CODECS, reader, ids=True)
         name, (stream, named) = reader.name, states.extra
@@ -179,7 +181,7 @@ class NameSample:
 
 
 def as_objects(items: Any, size: int) -> NDArray[Any]:
-    """Items as plain Python objects, in an array of ``size``; a single one is broadcast."""
+    """Return items as an array of ``size`` Python objects; a single item is broadcast."""
     out = np.empty(() if is_one(items) else size, dtype=object)
     if is_one(items):
         out[()] = items.item() if isinstance(items, np.generic) else items

@@ -1,4 +1,4 @@
-"""Cells that are level samples of events, and one more, behind the others, of all events."""
+"""Cells that are level samples of events; the last cell of a key samples all events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,40 +28,40 @@ from recency.frequencies.tally import CellTally, Events, index_after
 from recency.samples.coins import check_shared
 from recency.samples.records import NumberCodec, SampleStates, read_states, write_states
 
-_BLOCK = 1 << 13  # events looked at in one pass: temporaries that stay in the cache
-_ABSORB = 1 << 16  # elements collected, at least, before the sample takes them in
-_MOST_WEIGHT = 2**53  # of sampled events, which are floats
-_LEVELS = (0, 116)  # of events with weights from 1 to 2⁵³
-_LATER = 54  # levels that an event may lie above that of its weight
+_BLOCK = 1 << 13  # events per pass: temporaries stay in the cache
+_ABSORB = 1 << 16  # rows to collect, at least, before the sample absorbs them
+_MOST_WEIGHT = 2**53  # of sampled events, whose weights are float64
+_LEVELS = (0, 116)  # levels of events of weight 1 to 2⁵³
+_LATER = 54  # most levels that the coin of an event may add to that of its weight
 
 
 @dataclass(frozen=True, eq=False)
 class KeyedSample:
-    """A level sample of many keys, each of which has ``stride`` samples."""
+    """Level samples of many keys, ``stride`` samples per key."""
 
     size: int  # keys
     stride: int
-    rows: int  # elements that an event may bring
+    rows: int  # most elements that one event adds
     sample: LevelSample
 
     @property
     def entries(self) -> int:
-        """For how many rows it pays to absorb them."""
+        """Least number of buffered rows that is worth a kernel call."""
         return self.sample.times.size // self.rows
 
     @property
     def nbytes(self) -> int:
-        """Memory held."""
+        """Bytes of memory."""
         sample = self.sample
         columns = (sample.groups, sample.times, *sample.columns, sample.edge_groups, sample.edges)
         return sum(column.nbytes for column in columns)
 
     def of(self, sample: LevelSample) -> "KeyedSample":
-        """The same keys with another sample."""
+        """Return the same keys with another sample."""
         return replace(self, sample=sample)
 
     def take(self, keys: Int64Array) -> "KeyedSample":
-        """Some of the keys."""
+        """Return the samples of some keys."""
         sample = self.sample
         rows, numbers = _rows_of(keys, sample.keys // self.stride, self.size)
         edges, edge_numbers = _rows_of(keys, sample.edge_keys // self.stride, self.size)
@@ -80,7 +80,7 @@ class KeyedSample:
         return replace(self, size=keys.size, sample=taken)
 
     def split(self) -> list["KeyedSample"]:
-        """Each key on its own."""
+        """Return one body per key."""
         if self.size == 1:
             return [self]
         sample = self.take(np.arange(self.size)).sample  # in order of keys
@@ -89,11 +89,11 @@ class KeyedSample:
 
     @staticmethod
     def joined(bodies: Sequence["KeyedSample"]) -> "KeyedSample":
-        """The keys of several one after the other."""
+        """Return one body with the keys of all, concatenated."""
         sizes = np.array([each.size for each in bodies])
         firsts = offsets(sizes)[:-1]
         sample = bodies[0].sample
-        # What was forgotten may be all that a sample has to say.
+        # A body without elements may still have edges.
         filled = [
             i for i, each in enumerate(bodies) if each.sample.edges.size or each.sample.times.size
         ]
@@ -103,7 +103,7 @@ class KeyedSample:
         return replace(bodies[0], size=int(sizes.sum()), sample=sample)
 
     def merged(self, into: Int64Array, size: int, cutoff: Int64Array) -> "KeyedSample":
-        """``size`` keys, where key i is merged into key ``into[i]``. Exact."""
+        """Merge key i into key ``into[i]``, of ``size`` keys; this is exact."""
         samples = np.arange(self.size * self.stride)
         renamed = self.sample.renamed(
             into[samples // self.stride] * self.stride + samples % self.stride
@@ -115,9 +115,9 @@ class KeyedSample:
 def _rows_of(
     keys: Int64Array, owners: Int64Array, size: int
 ) -> tuple[NDArray[np.intp], Int64Array]:
-    """Rows of some keys, one after the other, and the number in ``keys`` of each.
+    """Return the rows of some keys, concatenated, and for each row the index of its key.
 
-    Keys may be asked for several times.
+    ``keys`` may have a key several times.
     """
     wanted = np.zeros(size, dtype=np.bool_)
     wanted[keys] = True
@@ -129,14 +129,14 @@ def _rows_of(
 
 
 class SampleCells:
-    """What the settings of such cells mean."""
+    """Cells that are level samples, as a part of :class:`CellAlgorithm`."""
 
     kind = "rw"
     needs_order = False
     merge_law = "exact"
     draws_coins = True
     drawn_columns = 1
-    least_flush = 1 << 19  # absorbing looks at all samples
+    least_flush = 1 << 19  # rows; a kernel call reads all samples
     most_weight = _MOST_WEIGHT
 
     def __init__(
@@ -155,14 +155,14 @@ class SampleCells:
         self.cell_error, self.seed = cell_error, seed
 
     def empty(self, size: int, merge_levels: int) -> KeyedSample:
-        """No elements."""
+        """Return keys without elements."""
         none = LevelSample.empty(self.capacity, False, [np.float64])
         return KeyedSample(size, self.grid.size + 1, self.grid.rows, none)
 
     def draw(
         self, tally: CellTally, events: Events, counted: Any
     ) -> tuple[dict[str, Any], tuple[NDArray[Any], ...]]:
-        """A coin for each event, those without weight included, of which it is not kept."""
+        """Draw a coin for each event, also of weight 0; return those of events with weight."""
         coins, by_id = events.coins(self.seed, tally.of_cells)
         index = index_after(tally.of_cells, events.keys)
         return {"index": index, "by_id": tally.by_id | by_id}, (coins[counted],)
@@ -177,9 +177,9 @@ class SampleCells:
         weights: Int64Array,
         coins: UInt64Array,
     ) -> KeyedSample:
-        """Those of one event in all its cells share its coin."""
+        """Add rows; the elements of one event, one per cell, share its coin."""
         stride, rows = body.stride, body.rows
-        if tally.size > 1:  # a block has few keys: what is known of them stays in the cache
+        if tally.size > 1:  # sorted by key, a block has few keys, whose samples stay in the cache
             order = stable_order(keys)
             keys, hashes, coins = keys[order], hashes[order], coins[order]
             ticks, weights = ticks[order], weights[order]
@@ -189,7 +189,7 @@ class SampleCells:
         none = (sample.groups[:0], sample.times[:0], sample.columns[0][:0])
         survivors: list[tuple[NDArray[Any], ...]] = [none]
         collected = 0
-        for end in range(ticks.size, 0, -_BLOCK):  # mostly the last are the newest
+        for end in range(ticks.size, 0, -_BLOCK):  # the last rows are usually the newest
             block = slice(max(0, end - _BLOCK), end)
             values = weights[block].astype(np.float64)
             levels = levels_of_weights(values, coins[block])
@@ -211,34 +211,34 @@ class SampleCells:
     def merge(
         self, body: KeyedSample, tally: CellTally, merged: CellTally, into: Int64Array
     ) -> tuple[dict[str, Any], KeyedSample]:
-        """Exact."""
+        """Merge keys; this is exact."""
         sample = body.sample
         check_shared(tally.of_cells, into, sample.keys // body.stride, sample.times)
         cutoff = cutoffs(merged.latest, self.window)
         return {}, body.merged(into, merged.size, cutoff)
 
     def drawn(self, tally: CellTally) -> BoolArray:
-        """Whose coins came from the stream: none from ids."""
+        """Return which keys drew coins from their stream number, none from ids."""
         return tally.seen & ~tally.by_id
 
     def finalize(self, body: KeyedSample, tally: CellTally) -> KeyedSample:
-        """As it is."""
+        """Return the body unchanged."""
         return body
 
     # --- questions ---
 
     def error(self, body: KeyedSample, tally: CellTally) -> FloatArray:
-        """The relative error of the cells of each key."""
+        """Return the relative error of the cells of each key."""
         kept = kept_relative_error(self.capacity, self.cell_error, self.cell_failure)
         return np.full(tally.size, kept)
 
     def counts(self, body: KeyedSample, tally: CellTally, since: Int64Array) -> SampledCounts:
-        """What each cell counts later than ``since``, of each key."""
+        """Return what the cells of each key count after the tick ``since``."""
         sample, stride = body.sample, body.stride
         since = np.repeat(since, stride)
         rows = np.flatnonzero(sample.times > since[sample.keys])
         overflowed = sample.edge_keys[sample.edges > since[sample.edge_keys]]
-        # Cells are numbered anew, without those that say nothing.
+        # Cells are renumbered, without those that are empty.
         has = np.zeros(since.size, dtype=np.bool_)
         has[sample.keys[rows]] = has[overflowed] = True
         numbers = np.flatnonzero(has)
@@ -269,13 +269,13 @@ class SampleCells:
     # --- bytes ---
 
     def write(self, body: KeyedSample, tally: CellTally, writer: RecordWriter) -> None:
-        """See :mod:`recency.samples.records`."""
+        """Write the records that :mod:`recency.samples.records` describes."""
         extra = tally.stream, tally.index, tally.totals
         states = SampleStates(body.sample, tally.seen, tally.known_latest, extra, tally.by_id)
         write_states(states, [NumberCodec()], writer, body.stride)
 
     def read(self, reader: RecordReader) -> tuple[dict[str, Any], KeyedSample]:
-        """The inverse; refuses what no stream leads to."""
+        """Read what :meth:`write` wrote; refuse states that no stream leads to."""
         body = self.empty(reader.size, 0)
         states = read_states(
             body.sample, self.window, _LEVELS, 3, [NumberCodec()], reader, body.stride, ids=True
@@ -289,7 +289,7 @@ class SampleCells:
             corrupt(name, "a weight at a level that is not its own")
         stream, index, totals = states.extra
         present = np.bincount(sample.keys // body.stride, weights, reader.size)
-        # Sums of floats: a little room, for they are rounded.
+        # A small tolerance for rounded sums of floats.
         most = totals * (self.grid.rows + 1.0) * (1 + 1e-9)
         if (totals[~states.seen] > 0).any() or (present > most).any():
             corrupt(name, "more was sampled than was seen")
@@ -317,7 +317,7 @@ def _absorbed(
 
 
 def _sums(keys: Int64Array, weights: FloatArray, size: int) -> Int64Array:
-    """Sums of whole numbers, exact, and so the same in any order."""
+    """Return sums of integers, which are exact and so do not depend on the order."""
     sums = np.zeros(size, dtype=np.int64)
     np.add.at(sums, keys, weights.astype(np.int64))
     return sums

@@ -1,4 +1,4 @@
-"""Counts of ranges, and quantiles, from rows of cells for each scale of a single key."""
+"""Counts of ranges, and quantiles, of a single key, from the rows of cells of all scales."""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,27 +23,27 @@ Found = tuple[FloatArray, FloatArray, FloatArray]
 
 
 class Scales:
-    """What ranges count in one window."""
+    """Counts of ranges in one window."""
 
     def __init__(self, grid: DyadicGrid, counts: Counts, confidence: float) -> None:
         self.grid, self.counts = grid, counts
         self._failure, self._confidence = 1 - confidence, confidence
-        # So that all counters are right but for a third of the failures of an answer.
+        # All counters are within their bounds, except with a third of the failure probability.
         self._cell_failure = 0.0 if counts.is_certain else self._failure / 3 / (grid.size + 1)
         value, least, most = (float(each[0]) for each in counts.total(self._cell_failure))
         self.total = value, least, most
 
     def _found(self, cells: Int64Array) -> Found:
-        """What cells count: estimates, the least and the most."""
+        """Return estimates, lower and upper bounds of the counts of cells."""
         places = self.counts.places(cells)[0]
         return self.counts.middle[places], *self.counts.bounds(places, self._cell_failure)
 
     def found(self, scale: int, nodes: UInt64Array) -> Found:
-        """What ranges of a scale count in each row."""
+        """Return estimates and bounds of the counts of ranges of a scale, in each of its rows."""
         return self._found(self.grid.cells_of_nodes(scale, nodes))
 
     def range_count(self, low: int, end: int) -> Estimate:
-        """What the items from ``low`` up to ``end``, without it, count."""
+        """Return the count of the items in [low, end)."""
         grid = self.grid
         sums = RowSums(grid.width, grid.range_depth, self.total)
         scales, ends, low, end = self._taken_apart(low, end)
@@ -59,10 +59,10 @@ class Scales:
         return Estimate(value, lower, upper, 1.0 if is_certain else self._confidence)
 
     def _taken_apart(self, low: int, end: int) -> tuple[Int64Array, UInt64Array, int, int]:
-        """Ranges that make up [low, end), and their scales; what is left, at the exact scale."""
+        """Split [low, end) into ranges with their scales, and a rest at the exact scale."""
         scales, nodes = [], []
         for scale in range(self.grid.exact_scale):
-            # Those that are left over when both ends become even.
+            # The ranges that do not belong to a range of the next scale.
             ends = [low] * (low & 1) + [end - 1] * (end & 1) if low < end else []
             nodes += ends
             scales += [scale] * len(ends)
@@ -70,7 +70,7 @@ class Scales:
         return np.array(scales, dtype=np.int64), np.array(nodes, dtype=np.uint64), low, end
 
     def _squares(self) -> FloatArray:
-        """For each noisy scale, at least the sum of the squares of what its ranges count."""
+        """Return, for each hashed scale, an upper bound of Σ count² over its ranges."""
         grid = self.grid
         _, _, upper = self._found(np.arange(grid.size).reshape(grid.rows, -1))
         of_rows = (upper**2).sum(axis=1)
@@ -78,11 +78,11 @@ class Scales:
         return np.asarray(np.minimum.reduceat(of_rows[:-1], starts))
 
     def quantile(self, share: float) -> Estimate:
-        """The least item such that this share of all is up to it."""
+        """Return the smallest item x such that at least this share of the events has item ≤ x."""
         total, _, most_of_all = self.total
         if not most_of_all:
             raise NoAnswerError("a quantile needs events, and the window has none")
-        # Before the quantile there is less than the target, and with it no less.
+        # Items before the quantile count less than the target; including it, at least the target.
         value, least, most = (max(float(counts_reaching(share, x)), 1.0) for x in self.total)
         certain, grid = self.counts.is_certain, self.grid
         noise = markov(self._failure / (1 if certain else 2), grid.range_depth)
@@ -98,11 +98,12 @@ class Scales:
     def _descend(
         self, count: Callable[[Found, bool], FloatArray], target: float, noise: float = 0.0
     ) -> int:
-        """The last item before which there is less than ``target``, by some count of ranges.
+        """Return the last item such that the items before it count less than ``target``.
 
-        If counts are never less than the truth, no item whose rank reaches the target is before it.
-        If they are never more than the truth and ``noise``, no item before which there is less than
-        the target is after it; and none is in a later range of the scale without noise.
+        The result depends on the counts of ranges. If they are upper bounds, no item whose rank
+        reaches the target is before it. If they exceed the truth by at most ``noise``, all items
+        such that the items before them count less than the target are at most the result; and none
+        is in a later range of the exact scale.
         """
         scale = self.grid.exact_scale
         found = self.found(scale, np.arange(self.grid.ranges(scale), dtype=np.uint64))
@@ -129,7 +130,7 @@ def _most(found: Found, noisy: bool) -> FloatArray:
 
 
 def _debiased(found: Found, noisy: bool, total: float, width: int) -> FloatArray:
-    """Without what others add on average: (total − x) / width."""
+    """Subtract from counts what other items add on average, (total − x) / width."""
     middle = np.median(found[0], axis=0)
     return (
         np.clip((middle * width - total) / (width - 1), 0.0, None) if noisy else np.asarray(middle)

@@ -1,4 +1,4 @@
-"""What is counted of each stream whose items go to cells, and its events on their way there."""
+"""Tally of the sketches of rows of cells, and admitted events with their coins."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from recency.samples.coins import CoinTally, drawn
 
 @dataclass(frozen=True, eq=False)
 class CellTally(CounterTally):
-    """Sampled cells and samples of names each have coins, which the same stream makes."""
+    """Tally with the stream number, from which sampled cells and names draw separate coins."""
 
     stream: Int64Array
     index: Int64Array
@@ -35,17 +35,17 @@ class CellTally(CounterTally):
 
     @property
     def of_cells(self) -> CoinTally:
-        """What the coins of cells depend on."""
+        """The fields on which coins of cells depend."""
         return CoinTally(self.latest, self.stream, self.index, self.by_id)
 
     @property
     def of_names(self) -> CoinTally:
-        """What the coins of names depend on."""
+        """The fields on which coins of names depend."""
         return CoinTally(self.named_latest, self.stream, self.named, self.named_by_id)
 
 
 class Events(NamedTuple):
-    """Rows that were let in, zeros among them."""
+    """Admitted rows, including those of weight 0."""
 
     keys: Int64Array
     hashes: UInt64Array
@@ -58,16 +58,16 @@ class Events(NamedTuple):
     """As they came."""
 
     def taken(self, rows: Any) -> "Events":
-        """Some of them; ``items`` stay all."""
+        """Return some of the rows; ``items`` are not selected."""
         keys, hashes, ticks, weights, ids, has_id, items = self
         ids = None if ids is None else ids[rows]
         has_id = None if has_id is None else has_id[rows]
         return Events(keys[rows], hashes[rows], ticks[rows], weights[rows], ids, has_id, items)
 
     def coins(self, seed: int, tally: CoinTally) -> tuple[UInt64Array, BoolArray]:
-        """Their coins, and which keys have an event with an id.
+        """Return the coins of all rows, and which keys have an event with an id.
 
-        Of events with ids only repetitions, of time, item and weight too, share one.
+        Events with ids share a coin only if time, item and weight are equal, too.
         """
         keys, hashes, ticks, weights, ids, has_id, _ = self
         bits = np.ascontiguousarray(hashes).view(np.int64)
@@ -83,6 +83,6 @@ class Events(NamedTuple):
 
 
 def index_after(tally: CoinTally, keys: Int64Array) -> Int64Array:
-    """How many events there were with those of these rows."""
+    """Return the number of events of each key, including the given rows."""
     index, _ = by_key.added(tally.index, by_key.counts(keys, tally.size))
     return index

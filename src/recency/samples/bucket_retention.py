@@ -1,4 +1,4 @@
-"""Which elements buckets of time keep: samples by value, or all."""
+"""Retentions of buckets of time: a sample by value per bucket, or all elements."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ from recency.samples.records import (
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BucketStates(SampleStates):
-    """The last of their extra numbers is how many buckets each has."""
+    """Encoded states with buckets; the last of the extra numbers is their number per key."""
 
     counts: Int64Array
     firsts: Int64Array
@@ -40,10 +40,10 @@ class BucketStates(SampleStates):
 
 
 class ByValue:
-    """A sample for each bucket, which keeps the largest values.
+    """A sample per bucket of time, which keeps the elements with the largest values.
 
-    Samples are labelled with the first ticks of their buckets. These are the buckets of the latest
-    time of each sketch; some may be empty.
+    Samples are labelled with the first ticks of their buckets, which follow from the latest time of
+    each sketch. A bucket may be empty.
     """
 
     block = 1 << 13
@@ -54,12 +54,12 @@ class ByValue:
         self._elements, self._regions = elements, regions
 
     def empty(self, size: int) -> tuple[Int64Array, Columns]:
-        """No buckets."""
+        """Return keys without buckets."""
         none = np.empty(0, dtype=np.int64)
         return np.zeros(size, dtype=np.int64), (none,)
 
     def moved(self, tally: Any, body: Samples, keys: Int64Array, rows: Columns) -> Samples:
-        """With the buckets of the latest times, those of the rows included."""
+        """Return the samples in the buckets of the latest times, including those of new rows."""
         (firsts,), sketches = body.labels, body.sketches()
         times = np.concatenate([firsts, rows[1]])
         both = np.concatenate([sketches, keys])
@@ -70,7 +70,7 @@ class ByValue:
         return replace(placed, sample=sample)
 
     def joint(self, tally: Any, body: Samples, into: Int64Array, size: int) -> Samples:
-        """With the buckets of the latest times."""
+        """Return the samples of merged keys in the buckets of the latest times."""
         sketches = into[body.sketches()]
         covering = self._regions.covering(sketches, body.labels[0], tally.latest)
         return self._placed(body, sketches, *covering)
@@ -78,24 +78,24 @@ class ByValue:
     def _placed(
         self, body: Samples, sketches: Int64Array, firsts: Int64Array, counts: Int64Array
     ) -> Samples:
-        """The samples of these sketches under the numbers of other, larger buckets."""
+        """Return the samples of these sketches, moved to other, larger buckets."""
         numbers = by_key.last_not_above(firsts, counts, sketches, body.labels[0])
         return Samples(body.sample.renamed(numbers), counts, (firsts,))
 
     def placing(self, tally: Any, body: Samples) -> "BucketPlacing":
-        """To the bucket of its time."""
+        """Return the rule that places an element into the bucket of its time."""
         return BucketPlacing(_no_cutoff(body), self._elements, body)
 
     def kept(self, body: Samples) -> Int64Array:
-        """Buckets that anything is in."""
+        """Return the number of buckets that are not empty, per key."""
         return _used_buckets(body)
 
     def times(self, sample: LevelSample) -> Int64Array:
-        """In a column of their own."""
+        """Return the times, which are a column of the payload."""
         return _times(sample)
 
     def firsts(self, body: Samples) -> Int64Array:
-        """The first tick of each bucket."""
+        """Return the first tick of each bucket."""
         return body.labels[0]
 
     def write(
@@ -105,7 +105,7 @@ class ByValue:
         codecs: Sequence[ColumnCodec],
         writer: RecordWriter,
     ) -> None:
-        """With first ticks, if there can be several buckets."""
+        """Write records; with the first ticks of buckets, if there can be several."""
         used = _write(states, body, codecs, writer)
         if not self._regions.is_one:
             sketches = body.sketches()[used]
@@ -115,7 +115,7 @@ class ByValue:
     def read(
         self, empty: LevelSample, elements: Elements, intake: Intake, reader: RecordReader
     ) -> BucketStates:
-        """The inverse."""
+        """Read what :meth:`write` wrote."""
         states = _read(empty, elements, intake, reader)
         if self._regions.is_one:
             return states
@@ -124,7 +124,7 @@ class ByValue:
         return replace(states, firsts=firsts)
 
     def restored(self, tally: Any, states: BucketStates) -> tuple[Samples, str | None]:
-        """With buckets that there are."""
+        """Return the samples, and what is wrong with their buckets, if anything."""
         body = Samples(states.sample, states.counts, (states.firsts,))
         sample, firsts, sketches = body.sample, states.firsts, body.sketches()
         if not _used(body).all():
@@ -143,18 +143,18 @@ class ByValue:
 
 @dataclass(frozen=True)
 class BucketPlacing:
-    """Each element in the bucket of its time."""
+    """Rule that places each element into the bucket of its time."""
 
     cutoff: Int64Array
     elements: Elements
     body: Samples
 
     def edges(self, sample: LevelSample) -> Edges:
-        """The edges of levels."""
+        """Return the edges of levels."""
         return Edges(sample)
 
     def place(self, edges: Edges, keys: Int64Array, rows: Columns) -> Placed:
-        """Those with values above the edge of their level."""
+        """Return the elements with values above the edge of their level."""
         numbers = by_key.last_not_above(self.body.labels[0], self.body.counts, keys, rows[1])
         levels = self.elements.levels(rows)
         groups, orders = group_of(numbers, levels), rows[2].view(np.int64)
@@ -162,15 +162,16 @@ class BucketPlacing:
         return _only(orders > edges.of(groups), placed)
 
     def pruned(self, sample: LevelSample) -> LevelSample:
-        """As it is."""
+        """Return the sample unchanged."""
         return sample
 
 
 class KeepAll:
-    """Every element that still counts; more than there is room for are refused.
+    """Keeps every element that still counts, and refuses rows beyond the capacity.
 
-    The only sample of each sketch is labelled with how many of its events it has not kept, so that
-    it is known how many those may be that were admitted since: ``index`` minus that, or fewer.
+    The only sample of each sketch is labelled with the number of its events that are not kept. So
+    ``index`` minus that is an upper bound on the number of elements, also for admitted rows that
+    are not absorbed yet.
     """
 
     block = 1 << 13
@@ -180,21 +181,21 @@ class KeepAll:
         self._elements, self._decay, self._capacity = elements, decay, capacity
 
     def empty(self, size: int) -> tuple[Int64Array, Columns]:
-        """One sample each."""
+        """Return one sample per key."""
         return np.ones(size, dtype=np.int64), (np.zeros(size, dtype=np.int64),)
 
     def may_refuse(self, tally: Any, body: Samples, more: int) -> bool:
-        """Whether there may be more elements than there is room for."""
+        """Whether there may be more elements than ``capacity``."""
         most = by_key.largest(tally.index - body.labels[0])
         return most + more > self._capacity or by_key.largest(tally.index) == INT64_MAX
 
     def moved(self, tally: Any, body: Samples, keys: Int64Array, rows: Columns) -> Samples:
-        """With what still counts at the latest times, if there is room for the rows as well."""
+        """Return the elements that still count, if the rows fit in as well."""
         counting = self._counting(tally, keys, rows[1])
         return self._kept(tally, body.sample, by_key.counts_of(counting, keys, tally.size))
 
     def joint(self, tally: Any, body: Samples, into: Int64Array, size: int) -> Samples:
-        """The same."""
+        """Return the elements of merged keys that still count, if they fit."""
         return self._kept(tally, body.sample.renamed(into), 0)
 
     def _kept(self, tally: Any, sample: LevelSample, more: Int64Array | int) -> Samples:
@@ -204,7 +205,7 @@ class KeepAll:
         held = by_key.counts(sample.keys, tally.size) + more
         if (held > self._capacity).any():
             raise ValueError(
-                f"{self._decay} is kept exactly, every element that still counts: there "
+                f"every element that still counts is kept under {self._decay}: there "
                 f"would be {held[held > self._capacity][0]}, and capacity is {self._capacity}"
             )
         return Samples(sample, np.ones(tally.size, dtype=np.int64), (tally.index - held,))
@@ -215,20 +216,20 @@ class KeepAll:
         return counting
 
     def placing(self, tally: Any, body: Samples) -> "KeepAllPlacing":
-        """What still counts."""
+        """Return the rule that places elements that still count."""
         alive = cutoffs(tally.latest, self._decay.reach)
         return KeepAllPlacing(_no_cutoff(body), self._elements, alive)
 
     def kept(self, body: Samples) -> Int64Array:
-        """Buckets that anything is in."""
+        """Return the number of buckets that are not empty, per key."""
         return _used_buckets(body)
 
     def times(self, sample: LevelSample) -> Int64Array:
-        """In a column of their own."""
+        """Return the times, which are a column of the payload."""
         return _times(sample)
 
     def firsts(self, body: Samples) -> Int64Array:
-        """The beginning of time."""
+        """Return the least int64 for each bucket."""
         return np.full(body.counts.size, INT64_MIN)
 
     def write(
@@ -238,17 +239,17 @@ class KeepAll:
         codecs: Sequence[ColumnCodec],
         writer: RecordWriter,
     ) -> None:
-        """One bucket, or none if it is empty."""
+        """Write one bucket, or none if it is empty."""
         _write(states, body, codecs, writer)
 
     def read(
         self, empty: LevelSample, elements: Elements, intake: Intake, reader: RecordReader
     ) -> BucketStates:
-        """The inverse."""
+        """Read what :meth:`write` wrote."""
         return _read(empty, elements, intake, reader)
 
     def restored(self, tally: Any, states: BucketStates) -> tuple[Samples, str | None]:
-        """With what still counts."""
+        """Return the samples, and what is wrong with their elements, if anything."""
         stored = Samples(states.sample, states.counts)
         sample = states.sample.renamed(stored.sketches())
         held = np.bincount(sample.keys, minlength=tally.size)
@@ -264,24 +265,24 @@ class KeepAll:
 
 @dataclass(frozen=True)
 class KeepAllPlacing:
-    """All elements later than the cutoff of their key, whatever their values."""
+    """Rule that keeps all elements later than the cutoff of their key."""
 
     cutoff: Int64Array
     elements: Elements
     alive: Int64Array
 
     def edges(self, sample: LevelSample) -> Edges:
-        """There are none."""
+        """Return no edges."""
         return Edges(sample)
 
     def place(self, edges: Edges, keys: Int64Array, rows: Columns) -> Placed:
-        """Those that still count."""
+        """Return the elements that still count."""
         levels = self.elements.levels(rows)
         placed = group_of(keys, levels), rows[2].view(np.int64), self.elements.payload(rows, levels)
         return _only(rows[1] > by_key.of_rows(self.alive, keys), placed)
 
     def pruned(self, sample: LevelSample) -> LevelSample:
-        """As it is."""
+        """Return the sample unchanged."""
         return sample
 
 
@@ -291,7 +292,7 @@ def _times(sample: LevelSample) -> Int64Array:
 
 
 def _no_cutoff(body: Samples) -> Int64Array:
-    """Values do not expire."""
+    """Return the least int64 for each sample, since values do not expire."""
     return np.broadcast_to(np.int64(INT64_MIN), max(int(body.counts.sum()), 1))
 
 
@@ -304,7 +305,7 @@ def _used_buckets(body: Samples) -> Int64Array:
 
 
 def _used(body: Samples) -> BoolArray:
-    """The samples that anything is in."""
+    """Return which samples are not empty."""
     used = np.zeros(int(body.counts.sum()), dtype=np.bool_)
     used[body.sample.keys] = used[body.sample.edge_keys] = True
     return used
@@ -313,9 +314,9 @@ def _used(body: Samples) -> BoolArray:
 def _write(
     states: SampleStates, body: Samples, codecs: Sequence[ColumnCodec], writer: RecordWriter
 ) -> BoolArray:
-    """Records of the samples that anything is in, with ages and the latest time; which these are.
+    """Write the samples that are not empty, with ages and the latest time; return which these are.
 
-    Values take the place of times, and the largest one that of the latest time.
+    Values take the place of times, and the largest value that of the latest time.
     """
     used, sketches, size = _used(body), body.sketches(), states.seen.size
     counts = np.bincount(sketches[used], minlength=size)
@@ -338,7 +339,7 @@ def _write(
 def _read(
     empty: LevelSample, elements: Elements, intake: Intake, reader: RecordReader
 ) -> BucketStates:
-    """The inverse; all buckets begin with time."""
+    """Read what :func:`_write` wrote; the first tick of all buckets is the least int64."""
     stored = read_states(
         empty,
         None,

@@ -1,8 +1,8 @@
-"""What buckets that are sampled by value say of elements with values from a threshold on.
+"""Sums over elements with values from a threshold on, from buckets that are sampled by value.
 
 Each bucket answers from its own level (Cormode, Tirthapura & Xu 2009, *Correlated Aggregates*,
-Fig. 4), from at most so many elements. Many buckets must not err in one direction: each is
-unbiased. Elements that are not of the sample are left out.
+Fig. 4), the lowest one with at most a given number of elements. Errors of many buckets must not add
+up, so each bucket is unbiased. Elements that are not in the sample of this level are left out.
 """
 
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ from recency.samples.weighted_events import order_of
 
 @dataclass(frozen=True, eq=False)
 class Buckets:
-    """How elements in buckets are read."""
+    """Settings with which elements in buckets are read."""
 
     decay: Decay
     regions: Regions
@@ -47,7 +47,7 @@ class Buckets:
 
 @dataclass(frozen=True, eq=False)
 class ManyWeighed:
-    """The elements of many keys that weigh something; see :class:`Weighed`."""
+    """Elements of many keys with decayed weights above 0; see :class:`Weighed`."""
 
     keys: Int64Array
     elements: Weighed
@@ -58,15 +58,15 @@ class ManyWeighed:
     reason: str
 
     def of(self, matches: BoolArray) -> "ManyWeighed":
-        """Some of the elements."""
+        """Return some of the elements."""
         return replace(self, keys=self.keys[matches], elements=self.elements.of(matches))
 
     def of_only_key(self) -> Weighed:
-        """Those of the only key there is."""
+        """Return the elements of the only key."""
         return replace(self.elements, most=float(self.most[0]))
 
     def counted(self, least_weights: FloatArray) -> "ManyWeighed":
-        """The same elements, each counting as one instead of its weight."""
+        """Return the same elements, each counting 1 · decay instead of its weight · decay."""
         most = np.zeros(self.most.size)
         with np.errstate(over="ignore"):
             np.divide(self.most, least_weights, out=most, where=self.most > 0)
@@ -74,7 +74,7 @@ class ManyWeighed:
         return replace(self, elements=self.elements.counted(1.0), most=most)
 
     def total(self, confidence: float) -> Estimate:
-        """The sum of all elements of their kind, by key."""
+        """Return the decayed sum that the elements represent, with an interval, by key."""
         elements, size = self.elements, self.most.size
         is_random = elements.units > 0
         value = self._sums(elements.shares, ~is_random)
@@ -96,7 +96,7 @@ class ManyWeighed:
             certain = np.array([value, lower, upper])[:, asked]
             told = certain + self.most[asked] * np.array([totals, *np.transpose(bounds)])
             value[asked], lower[asked], upper[asked] = told
-            # What is present is certain. It rarely says more than the sample: sum it only if so.
+            # The elements that are present are a lower bound. It is rarely better: sum only then.
             says_more = (self.most > 0) & (
                 1.001 * np.bincount(self.keys, elements.decayed, size) > lower
             )
@@ -118,7 +118,7 @@ class ManyWeighed:
 
 
 class AgedBuckets:
-    """The elements of all buckets of each key, at one time."""
+    """Elements of all buckets of each key, at one time."""
 
     def __init__(self, view: View, now: Any) -> None:
         algorithm, (tally, self._body) = view.algorithm, view.state
@@ -130,15 +130,15 @@ class AgedBuckets:
         self._sketches = self._body.sketches()
 
     def at_least(self, threshold: float) -> ManyWeighed:
-        """Elements with values from a threshold on, as their buckets sample those."""
+        """Return sampled elements with values from a threshold on."""
         return self._later_than(order_of(threshold) - 1)
 
     def above(self, value: float) -> ManyWeighed:
-        """Elements with values above one."""
+        """Return sampled elements with values above a threshold."""
         return self._later_than(order_of(value))
 
     def between(self, low: float, high: float) -> ManyWeighed:
-        """Those from a threshold on that are not above ``high``."""
+        """Return sampled elements with low ≤ value ≤ high."""
         elements = self.at_least(low)
         return elements.of(elements.elements.values <= high)
 
@@ -175,7 +175,7 @@ class AgedBuckets:
         return weighed if g.all() else weighed.of(g > 0)
 
     def _levels(self, order: int) -> Int64Array:
-        """The level that each bucket answers from."""
+        """Return the level from which each bucket answers."""
         sample, size = self._body.sample, self._sketches.size
         levels = np.full(size, NO_LEVEL)
         forgotten = sample.edges > order
@@ -187,7 +187,7 @@ class AgedBuckets:
         return np.where(is_sampled[self._sketches], lowest, levels)
 
     def _decays(self, buckets: Int64Array) -> FloatArray:
-        """What the newest elements that there may be in some buckets count."""
+        """Return the decay of the newest elements that some buckets may have."""
         sketches = self._sketches[buckets]
         firsts, latest = self._retention.firsts(self._body)[buckets], self._latest[sketches]
         _, last = self._reading.regions.buckets(firsts, latest)
@@ -197,9 +197,9 @@ class AgedBuckets:
     def _widening(
         self, order: int, levels: Int64Array, asked: Int64Array, rows: NDArray[np.intp]
     ) -> tuple[FloatArray, Int64Array, str]:
-        """By how much sampled sums vary more than those of independent coins, for each bucket.
+        """Return how much sampled sums vary more than with independent coins, for each bucket.
 
-        And the buckets whose samples independent coins do not lead to, with the reason.
+        Also return the buckets whose samples contradict independent coins, with the reason.
         """
         sample: LevelSample = self._body.sample
         wide = np.ones(levels.size)

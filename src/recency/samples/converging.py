@@ -1,12 +1,12 @@
 """Which decays have a small summary with relative errors, and why the others have none.
 
-A correlated sum is that of the elements with values from a threshold on, the threshold being chosen
-when asked. Cormode, Tirthapura & Xu 2009 (*Time-Decayed Correlated Aggregates*) show what it takes
-to answer with an error relative to the answer (§4).
+A correlated sum is that of the elements with values from a threshold on, where the question gives
+the threshold. Cormode, Tirthapura & Xu 2009 (*Time-Decayed Correlated Aggregates*, §4) prove for
+which decays a small summary can answer with an error relative to the answer.
 
-Refusals point to ``DecayedSample``, whose error is relative to the whole sum. That one capacity of
-it serves any decay is measured (``tests/accuracy/test_decayed_sample.py``), not proved: the
-theorems are about windows, and about integral decays.
+Error texts mention ``DecayedSample``, whose error is relative to the sum of all elements. That one
+capacity of it is enough for any decay is measured (``tests/accuracy/test_decayed_sample.py``), not
+proved: the theorems are about windows, and about integral decays.
 """
 
 from typing import NoReturn
@@ -14,13 +14,13 @@ from typing import NoReturn
 from recency.decay import FiniteExponential, checked_decay
 
 _INSTEAD = (
-    "use DecayedSample, whose correlated_sum errs by a part of the whole sum under any decay, or a "
-    "converging decay such as Polynomial"
+    "use DecayedSample, whose correlated_sum has an error relative to the sum of all elements "
+    "under any decay, or a converging decay such as Polynomial"
 )
 
 
 def check_converging(given: object) -> None:
-    """Refuse decays under which no small summary keeps relative errors, and say why."""
+    """Refuse decays for which no small summary has relative errors, with the reason."""
     decay = checked_decay(given)
 
     def refuse(kind: str, reason: str, theorem: str, instead: str = "") -> NoReturn:
@@ -38,7 +38,7 @@ def check_converging(given: object) -> None:
             "as much as storing them",
             "4.1",
         )
-    finite = ", or FiniteExponential, under which elements that count are kept one by one"
+    finite = ", or FiniteExponential, under which every element that still counts is kept"
     linear = "relative errors need Ω(m log(n/m)) bits for m values in n = Θ(m) elements"
     if "exponential" in decay.kinds:
         refuse("exponential", linear, "4.2", finite)
@@ -46,6 +46,6 @@ def check_converging(given: object) -> None:
         refuse("super-exponential", linear, "4.3", finite)
     if "converging" not in decay.kinds:
         raise ValueError(
-            f"decay must be converging, but {decay} does not say so (kinds): where f(x + 1)/f(x) "
-            f"falls, elements of a bucket do not stay alike; {_INSTEAD}"
+            f"decay must be converging, but the kinds of {decay} do not include it: where "
+            f"f(x + 1)/f(x) decreases, a bucket does not stay within its spread; {_INSTEAD}"
         )

@@ -1,4 +1,4 @@
-"""How decayed samples are read: under which decay, and what the median of copies says."""
+"""How questions read decayed samples: under which decay, and with medians over copies."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,67 +16,67 @@ from recency.samples.weighted_tuples import Weights, WeightTally
 
 
 class Reading(Protocol):
-    """Which decays may be asked for, and what elements weigh under one."""
+    """Which decays a question may have, and the decayed weights of elements under one."""
 
     def chosen(self, decay: Decay | None) -> Decay:
-        """The decay that is meant."""
+        """Return the decay of a question, given its argument."""
         ...
 
     def weighed(self, sample: LevelSample, tally: WeightTally, decay: Decay, now: int) -> Weighed:
-        """The elements of one sample of a key."""
+        """Return the elements of one sample of a key, with their decayed weights."""
         ...
 
 
 @dataclass(frozen=True)
 class AnyDecay:
-    """Elements are kept by time: all decays that end within the window."""
+    """For elements kept by time: any decay that is 0 from the age ``window`` on."""
 
     weights: Weights
     window: int | None
 
     def chosen(self, decay: Decay | None) -> Decay:
-        """By default, no decay but for the window."""
+        """Return the given decay; by default the sliding window, or no decay without one."""
         if decay is None:
             return NoDecay() if self.window is None else SlidingWindow(self.window)
         check_decay(decay, self.window)
         return decay
 
     def weighed(self, sample: LevelSample, tally: WeightTally, decay: Decay, now: int) -> Weighed:
-        """See :func:`by_time`."""
+        """Return the elements of one sample; see :func:`by_time`."""
         return by_time(sample, self.weights.sampler, decay, now)
 
 
 @dataclass(frozen=True)
 class OneDecay:
-    """Elements are kept by when they expire under one decay."""
+    """For elements kept by expiry under one decay: only this decay."""
 
     weights: Weights
     decay: Decay
 
     def chosen(self, decay: Decay | None) -> Decay:
-        """That one."""
+        """Return the decay of the sketch; refuse another."""
         if decay is not None and decay != self.decay:
             raise ValueError(
-                f"decay must be left out, or {self.decay}: elements were kept for it alone"
+                f"decay must be left out, or be that of the constructor, {self.decay}; got {decay}"
             )
         return self.decay
 
     def weighed(self, sample: LevelSample, tally: WeightTally, decay: Decay, now: int) -> Weighed:
-        """See :func:`by_expiry`."""
+        """Return the elements of one sample; see :func:`by_expiry`."""
         bottom, latest = int(self.weights.bottoms(tally.largest)[0]), int(tally.latest[0])
         sampler, sink_together = self.weights.sampler, self.weights.sink_together
         weighed = by_expiry(sample, sampler, decay, now, latest, bottom)
         is_over = isinstance(decay, Exponential) and weighed.most and not weighed.shares.any()
         if is_over and sink_together:
-            # All have sunk below the levels that are kept. At the latest time they were as heavy,
-            # compared with each other, as now.
+            # All elements are below the levels that are kept. Exponential decay keeps the ratios
+            # of weights, so scale the answer at the latest time.
             then = by_expiry(sample, sampler, decay, latest, latest, bottom)
             return then.times(float(decay.at(np.array([float(now - latest)]))[0]))
         return weighed
 
 
 def check_decay(given: object, window: int | None) -> None:
-    """Refuse what is not a decay, or reaches beyond the window."""
+    """Refuse what is not a decay, or is above 0 at ages from ``window`` on."""
     decay = checked_decay(given)
     if window is not None and (decay.reach is None or decay.reach > window):
         raise ValueError(f"decay must not reach beyond the window of {window} ticks, got {decay}")
@@ -84,7 +84,7 @@ def check_decay(given: object, window: int | None) -> None:
 
 @dataclass(frozen=True)
 class Copies:
-    """Several samples of one key, of which the median answers."""
+    """Several samples of one key; answers are medians over them."""
 
     reading: Reading
     copies: int
@@ -93,7 +93,7 @@ class Copies:
     """The confidence of each copy."""
 
     def weighed(self, view: View, decay: Decay | None, now: Any) -> list[Weighed]:
-        """The elements of each copy under a decay; none if nothing was seen."""
+        """Return the elements of each copy under a decay; none if the key is empty."""
         decay, tick = self.reading.chosen(decay), int(view.now(now)[0])
         tally, body = view.state
         if not tally.seen[0]:
@@ -108,7 +108,7 @@ class Copies:
         ask: Callable[[Weighed, float], Triple],
         needs_data: bool = False,
     ) -> Estimate:
-        """The median of what the copies say."""
+        """Return the median of the answers of all copies."""
         if not copies:
             if needs_data:
                 raise NoAnswerError("this question needs elements, and there are none")
@@ -124,9 +124,9 @@ class Copies:
         return self.middle(copies, answers)
 
     def middle(self, copies: Sequence[Weighed], answers: Sequence[Triple]) -> Estimate:
-        """The answer in the middle."""
-        # Some copies may have no answer. Of an even number, the lower of both in the middle: it is
-        # a value of the stream where the question asks for one.
+        """Return the median estimate, and the medians of both ends."""
+        # Some copies may have no answer. Of an even number, take the lower of both in the middle,
+        # since a quantile must be a value of the stream.
         in_order, middle = np.sort(answers, axis=0), (len(answers) - 1) // 2
         value, lower = (float(x) for x in in_order[middle, :2])
         upper = float(in_order[len(answers) // 2, 2])

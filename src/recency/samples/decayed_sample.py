@@ -1,4 +1,4 @@
-"""Duplicate-insensitive samples under any decay (Cormode, Tirthapura & Xu 2009)."""
+"""Decayed sample: duplicate-insensitive, under any decay (Cormode, Tirthapura & Xu 2009)."""
 
 import math
 from collections.abc import Callable
@@ -45,51 +45,56 @@ class DecayedSampleConfig:
 
 
 class DecayedSample(Sketch):
-    """Sums, shares, quantiles and frequent values in which events fade as they age.
+    """Sums, shares, quantiles and frequent values of events that count less as they age.
 
     An element is the whole tuple (id, value, weight, time). **Equal tuples count once**, however
-    often and in whatever order they come: give events an ``id`` unless value, weight and time tell
-    them apart. Its weight decays with its age, and how is chosen *when a question is asked*: one
-    sketch answers under sliding windows of any width, exponential, polynomial and all other decays.
+    often and in whatever order they arrive, so give events an ``id`` if several of them may have
+    the same value, weight and time. An element of age a counts weight · decay(a). The decay is
+    chosen *in the question*: the same sketch answers under sliding windows of any width and under
+    exponential, polynomial and all other decays.
 
-    **Guarantee.** The decayed sum is within ``relative_error`` of the truth with probability
-    ``confidence``, shares (``selectivity``, ``rank``) and ``correlated_sum`` within that fraction
-    of the whole; exact while nothing in reach was discarded. ``count`` and ``mean`` have intervals,
-    but no relative guarantee: light elements are rarely sampled.
+    **Guarantee.** With probability ``confidence``, the relative error of a decayed sum is at most
+    ``relative_error`` (ε). The error of a share (``selectivity``, ``rank``) is at most ε, and that
+    of ``correlated_sum`` at most ε times the sum of all elements. Answers are exact while no
+    element that still counts was discarded. ``count`` and ``mean`` have intervals but no relative
+    guarantee, since elements of small weight are rarely sampled.
 
-    **Cost.** ``capacity`` is 1 677 elements per level at the defaults, about
-    log₂(sum of weights / capacity) levels, some 16 bytes each.
+    **Cost.** ``capacity`` is 1 677 elements per level at the defaults, in about
+    log₂(sum of weights / capacity) levels. An element takes some 16 bytes.
 
-    **Merging** is exact: the state is a function of the set of elements.
+    **Merging** is exact: the state depends only on the set of elements.
 
-    **Time.** Late events count where they belong. An event at the time of the question has age 0.
+    **Time.** Events may arrive in any order; each counts at its own time. An event at the time of
+    the question has age 0.
 
     Parameters
     ----------
     relative_error, confidence
-        In (0, 1).
+        Error bound ε, and the least probability with which it holds. Both in (0, 1).
     decay
-        None to choose it in each question. With a decay here, elements are kept by when they fade
-        out, and all questions use it: worth while if old heavy elements are to outlive recent
-        light ones. ``capacity`` is then 3 301, and sums are as promised while they are at least
-        capacity/2³² of the largest weight ever seen.
+        None: each question chooses a decay. If a decay is given here, all questions use it. Each
+        level then keeps the elements whose decayed weight stays longest above its threshold, so
+        that an old heavy element may be kept and a recent light one discarded. ``capacity`` is
+        3 301 at the defaults, and the guarantee holds for sums of at least capacity/2³² of the
+        largest weight ever seen.
     window
-        The largest age that matters, in ticks or as a duration (with ``unit``): decays must end
-        before. None for no bound.
+        Largest age that matters, in ticks or, with ``unit``, a duration: older elements are
+        discarded, and a decay must be 0 from that age on. None: no limit.
     sampler
-        ``"uniform"``, or ``"range"``, the paper's own: weights are integers up to 2²⁰, and a decay
-        given here is rounded down to whole weights, ⌊weight · decay⌋. It is slower, and its errors
-        are about the same; it is there to compare. Where few heavy elements dominate, confidence
-        above 0.95 needs ``copies``: hits of one range come in clusters.
+        ``"uniform"``, or ``"range"``, the sampler of the paper, which is slower and has about the
+        same errors; it is there for comparison. With it, weights are integers up to 2²⁰, and a
+        ``decay`` given to the constructor is rounded down to whole weights, ⌊weight · decay⌋. If a
+        few heavy elements dominate a sum, a confidence above 0.95 needs ``copies``, since the
+        sampled integers of one element cluster.
     copies
-        Odd number of independent samples, of which the median answers (§3.4); each may then be
-        smaller.
+        Odd number of independent samples; answers are medians over them (§3.4). Each sample may
+        then be smaller.
     capacity
-        Elements per level; None for what ``relative_error`` and ``confidence`` need.
+        Elements per level; None: as many as ``relative_error`` and ``confidence`` require.
     seed
-        Sketches with different seeds do not merge.
+        Seed of the hash functions. Sketches with different seeds do not merge.
     unit
-        None (plain integers), ``"s"``, ``"ms"`` or ``"us"`` since 1970.
+        What a tick is: ``"s"``, ``"ms"`` or ``"us"`` since 1970. None: times are plain integers.
 
     Examples
     --------
@@ -135,7 +140,7 @@ class DecayedSample(Sketch):
         if decay is not None:
             check_decay(decay, width)
         if validate.integer(copies, "copies", 1, _MOST_COPIES) % 2 == 0:
-            raise ValueError(f"copies must be odd, for there to be a median, got {copies}")
+            raise ValueError(f"copies must be odd, got {copies}: answers are medians")
         doubt = doubt_per_copy(1 - sure, int(copies))
         self.config = DecayedSampleConfig(
             error,
@@ -175,21 +180,45 @@ class DecayedSample(Sketch):
         )
 
     def update(self, value: float = 0, *, at: Time, weight: float = 1, id: Any = None) -> None:
-        """See an element; ``weight`` ≥ 0, ``id`` int, str or bytes."""
+        """Add an element; if an equal one was added before, this has no effect.
+
+        Parameters
+        ----------
+        value
+            What ``where``, ``rank``, ``quantile`` and ``frequent_items`` look at.
+        weight
+            What is summed: a number ≥ 0. An element of weight 0 is ignored.
+        id
+            Integer, string or bytes. It is not stored; it only makes elements different.
+        """
         self._keyed.add_row(value, at, weight, id)
 
     def update_many(self, value: Any = 0, *, at: Any, weight: Any = 1, id: Any = None) -> None:
-        """:meth:`update` for arrays; a scalar is broadcast to the length of the others."""
+        """Add one element per row; scalars are broadcast to the length of the arrays."""
         self._keyed.update_many(None, {"value": value, "at": at, "weight": weight, "id": id})
 
     @question_of_a_key
     def query(
         view: View, decay: Decay | None = None, now: Time | None = None, where: Where | None = None
     ) -> Estimate:
-        """The decayed sum of weights: Σ weight · decay(age).
+        """Return the decayed sum of weights, Σ weight · decay(age).
 
-        ``where`` gets the arrays of values and of weights, and returns which elements to count; the
-        error is then relative to the sum of all.
+        Parameters
+        ----------
+        decay
+            A :class:`~recency.decay.Decay`. None: the constructor's, or no decay if it has none
+            either (with a ``window`` the sliding window of that width).
+        now
+            The time at which age is 0. None: ``latest``.
+        where
+            Function of two arrays, values and weights, that returns a boolean array: which elements
+            to count. The error bound is then relative to the sum of all elements.
+
+        Raises
+        ------
+        ValueError
+            If ``now`` is before ``latest``, or if ``decay`` reaches beyond the constructor's
+            ``window`` or differs from its ``decay``.
         """
         return _answer(view, decay, now, lambda each, sure: _of(each, where).total(sure))
 
@@ -197,11 +226,12 @@ class DecayedSample(Sketch):
     def count(
         view: View, decay: Decay | None = None, now: Time | None = None, where: Where | None = None
     ) -> Estimate:
-        """The decayed number of elements, Σ decay(age); without a relative guarantee.
+        """Return the decayed number of elements, Σ decay(age); without a relative guarantee.
 
-        An element counts as often as it was likely to be missed. Where weights differ much, light
-        ones are rarely seen, and the interval, which knows the least weight, is wide. With ranges
-        and a decay that is fixed, elements count ⌊weight · decay⌋/weight each.
+        Each sampled element counts as the inverse of its sampling probability. If weights differ
+        much, elements of small weight are rarely sampled, and the interval, which is computed from
+        the smallest weight seen, is wide. With ``sampler="range"`` and a decay in the constructor,
+        an element counts ⌊weight · decay⌋/weight. Parameters and errors are those of :meth:`query`.
         """
         least = _least_weight(view)
         return _answer(
@@ -212,7 +242,11 @@ class DecayedSample(Sketch):
     def mean(
         view: View, decay: Decay | None = None, now: Time | None = None, where: Where | None = None
     ) -> Estimate:
-        """The decayed sum of weights over the decayed number of elements; no relative guarantee."""
+        """Return the mean weight: decayed sum divided by decayed number; no relative guarantee.
+
+        Parameters and errors are those of :meth:`query`; a mean of no elements is a
+        ``NoAnswerError``.
+        """
         least = _least_weight(view)
         most = math.ldexp(1.0, int(view.state.tally.largest[0]) + 1 - EXPONENT_ZERO)
 
@@ -234,14 +268,21 @@ class DecayedSample(Sketch):
     def selectivity(
         view: View, where: Where, decay: Decay | None = None, now: Time | None = None
     ) -> Estimate:
-        """The share, in [0, 1], of the decayed sum that matching elements make up."""
+        """Return the share, in [0, 1], of the decayed sum that belongs to matching elements.
+
+        ``where`` and the other parameters are those of :meth:`query`; a share of nothing is a
+        ``NoAnswerError``.
+        """
         return _share(view, where, decay, now)
 
     @question_of_a_key
     def rank(
         view: View, value: float, decay: Decay | None = None, now: Time | None = None
     ) -> Estimate:
-        """The share of the decayed sum in elements whose value does not exceed ``value``."""
+        """Return the share, in [0, 1], of the decayed sum in elements with at most this value.
+
+        A share of nothing is a ``NoAnswerError``.
+        """
         number = validate.number(value, "value", exact=True)
         return _share(view, lambda values, _: values <= number, decay, now)
 
@@ -249,23 +290,26 @@ class DecayedSample(Sketch):
     def quantile(
         view: View, q: float, decay: Decay | None = None, now: Time | None = None
     ) -> Estimate:
-        """The smallest value of rank ``q`` at least, by decayed weight."""
+        """Return the smallest value whose :meth:`rank` is at least ``q``, in [0, 1].
+
+        A quantile of nothing is a ``NoAnswerError``.
+        """
         rank = validate.number(q, "q", 0, 1)
         return _quantile(view, rank, decay, now)
 
     @question_of_a_key
     def median(view: View, decay: Decay | None = None, now: Time | None = None) -> Estimate:
-        """The quantile 0.5."""
+        """Return the quantile 0.5."""
         return _quantile(view, 0.5, decay, now)
 
     @question_of_a_key
     def correlated_sum(
         view: View, threshold: float, decay: Decay | None = None, now: Time | None = None
     ) -> Estimate:
-        """The decayed sum of elements whose value is at least ``threshold``.
+        """Return the decayed sum of elements whose value is at least ``threshold``.
 
-        Within ``guarantee`` of the sum of *all* elements (Theorem 3.2 of the paper on correlated
-        aggregates).
+        The error is at most ``guarantee`` times the decayed sum of *all* elements (Theorem 3.2 of
+        the paper on correlated aggregates).
         """
         number = validate.number(threshold, "threshold", exact=True)
         return _answer(
@@ -276,12 +320,22 @@ class DecayedSample(Sketch):
     def frequent_items(
         view: View, threshold: float, decay: Decay | None = None, now: Time | None = None
     ) -> list[tuple[float, Estimate]]:
-        """Values that may weigh at least ``threshold``, and their decayed sums, largest first.
+        """Return the values whose decayed sum may reach ``threshold``, largest first.
 
-        ``threshold`` φ is a share of the whole in (0, 1), or a decayed sum (an int ≥ 1). With
-        probability ``confidence`` each, a value that reaches it is returned, and one that is more
-        than ``guarantee`` of the whole below it is not. That says nothing of thresholds below
-        ``guarantee``: values that were never sampled are not known.
+        Parameters
+        ----------
+        threshold
+            A float in (0, 1) is a share of the sum of all elements; an integer ≥ 1 is a decayed
+            sum.
+
+        Returns
+        -------
+        list[tuple[float, Estimate]]
+            Values, and their decayed sums. A value that reaches the threshold is in the list with
+            probability ``confidence``. A value that is below the threshold by more than
+            ``guarantee`` times the sum of all elements is left out with probability ``confidence``.
+            Thresholds below ``guarantee`` have no such guarantee: values that were never sampled
+            are not known.
         """
         least, is_share = validate.share_or_count(threshold, "threshold")
         reading: Copies = view.algorithm.reading
@@ -309,7 +363,7 @@ def _answer(
     ask: Callable[[Weighed, float], Triple],
     needs_data: bool = False,
 ) -> Estimate:
-    """The median of what the copies say."""
+    """Return the median of the answers of all copies."""
     reading: Copies = view.algorithm.reading
     return reading.answer(reading.weighed(view, decay, now), ask, needs_data)
 
@@ -329,7 +383,7 @@ def _quantile(view: View, rank: float, decay: Decay | None, now: Time | None) ->
 
 
 def _least_weight(view: View) -> float:
-    """No element weighs less."""
+    """Return a lower bound on the weight of every element: a power of two."""
     return math.ldexp(1.0, int(view.state.tally.least[0]) - EXPONENT_ZERO)
 
 

@@ -1,4 +1,4 @@
-"""Items: rows whose coin is the hash of what they are of, of which the latest counts."""
+"""Items: rows whose coin is the hash of the item; only the latest row of an item counts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ from recency.timeunit import to_tick, to_ticks
 
 
 class Items:
-    """Rows are (hash, time), and the item where items are kept. Counts nothing."""
+    """Intake of rows (hash, time, and the item if items are kept). The tally has only the time."""
 
     numbers: tuple[str, ...] = ()
     knows_ids = draws_coins = False
@@ -33,15 +33,15 @@ class Items:
         self.seed, self.keep_items, self.unit = seed, keep_items, unit
 
     def empty(self, size: int, first_stream: int) -> PerKey:
-        """Coins are hashes of items, whatever the stream."""
+        """Return empty tallies; coins are hashes of items, so the stream number has no effect."""
         return PerKey.empty(size)
 
     def tally(self, latest: Int64Array, numbers: tuple[Int64Array, ...], by_id: Any) -> PerKey:
-        """The clock alone."""
+        """Return the tally of keys that were read: their latest times."""
         return PerKey(latest)
 
     def check(self, size: int | None, item: Any, at: Any) -> Columns:
-        """Hashed."""
+        """Return columns of hashes, times and, if kept, items."""
         hashes, ticks = hash_items(item, self.seed), to_ticks(at, self.unit)
         if size is None:
             one = hashes.reshape(()) if is_one(item) else hashes
@@ -50,12 +50,12 @@ class Items:
         return (*columns, _objects(as_list(item, size))) if self.keep_items else columns
 
     def check_row(self, item: Any, at: Any) -> Any:
-        """An item as it is: hashing many at once is much cheaper."""
+        """Return an item and its time; items are hashed later, since batches are faster."""
         check_one(item, "item")
         return item.item() if isinstance(item, np.generic) else item, to_tick(at, self.unit)
 
     def stack(self, tally: PerKey, rows: Sequence[Any]) -> Admitted:
-        """Hashed now."""
+        """Hash single rows, and admit them."""
         items, ticks = zip(*rows, strict=True)
         columns: Columns = hash_items(list(items), self.seed), np.array(ticks, dtype=np.int64)
         if self.keep_items:
@@ -63,33 +63,33 @@ class Items:
         return self.admit(tally, only_key(len(rows)), columns)
 
     def admit(self, tally: PerKey, keys: Int64Array, columns: Columns) -> Admitted:
-        """All."""
+        """Admit all rows."""
         return Admitted(PerKey(by_key.raised(tally.latest, keys, columns[1])), keys, columns)
 
     def merge(self, tally: PerKey, into: Int64Array, size: int) -> PerKey:
-        """The later clock."""
+        """Return the later of the latest times."""
         return PerKey(by_key.raised(PerKey.empty(size).latest, into, tally.latest))
 
     def finalize(self, tally: PerKey, prototype: PerKey) -> PerKey:
-        """As it is."""
+        """Return the tally unchanged."""
         return tally
 
     def check_merge(
         self, tally: PerKey, into: Int64Array, owners: Int64Array, times: Int64Array
     ) -> None:
-        """Equal items are meant to have equal coins."""
+        """Accept all parts: equal items shall have equal coins."""
 
     def what_was_seen(self, tally: PerKey, kept: Int64Array) -> list[str]:
-        """The number of items that are kept, and the latest time."""
+        """Return a text with the number of kept items and the latest time."""
         return described("{} items kept, latest={}", kept, tally.latest)
 
     def flaw(self, states: SampleStates, capacity: int) -> str | None:
-        """Nothing was counted."""
+        """Return None: the tally has no counts that could be wrong."""
         return None
 
 
 class ItemElements:
-    """Identities of items, and the items themselves if they are kept."""
+    """Elements with the identity of an item, and the item itself if items are kept."""
 
     distinct = True
     level_range = (0, 63)
@@ -100,25 +100,25 @@ class ItemElements:
         self.codecs: Sequence[ColumnCodec] = [IdentityCodec(), *items]
 
     def draws(self, rows: Columns) -> Sequence[Columns]:
-        """One."""
+        """Return the rows, once: there are no copies."""
         return (rows,)
 
     def levels(self, rows: Columns) -> Int64Array:
-        """Of the hash."""
+        """Return the levels that follow from the hashes."""
         return levels_of_items(rows[0])
 
     def payload(self, rows: Columns, levels: Int64Array) -> Columns:
-        """The identity, and the item."""
+        """Return the identity and, if kept, the item."""
         return identities(rows[0], levels), *rows[2:]
 
     def thinned(self, placed: Placed) -> Placed:
-        """Without items that come again."""
+        """Drop rows of items that occur again, later, in the same batch."""
         groups, times, payload = placed
         repeated = surely_repeated(payload[0], groups, times)
         return take(np.flatnonzero(~repeated), *placed) if repeated.any() else placed
 
     def flaw(self, sample: LevelSample) -> str | None:
-        """Items must have the hash that is kept."""
+        """Return an error if an item does not have the stored hash."""
         if not self._keep_items:
             return None
         identity, items = sample.columns
@@ -137,7 +137,7 @@ def _objects(items: Sequence[Any]) -> NDArray[Any]:
 
 
 def as_list(items: Any, size: int) -> list[Any]:
-    """Items as plain Python objects; one that goes with all, so many times."""
+    """Return items as a list of Python objects; a single item is repeated ``size`` times."""
     if is_one(items):
         return [items.item() if isinstance(items, np.generic) else items] * size
     plain = items if isinstance(items, Sequence) else np.asarray(items).tolist()

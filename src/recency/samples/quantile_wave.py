@@ -40,19 +40,21 @@ class QuantileWaveConfig:
 
 
 class QuantileWave(Sketch):
-    """Median, any quantile, and ranks over any recent window of a stream in any order.
+    """Median, quantiles and ranks over any recent window of a stream that arrives in any order.
 
-    **Guarantee.** With probability ``confidence`` the rank of *every* quantile of a window is off
-    by at most ``rank_error`` of its size, all of them at once; exact while nothing in reach was
-    discarded. Intervals are in the unit of the values.
+    **Guarantee.** With probability ``confidence``, *all* quantiles of a window hold at once: the
+    rank of each answer differs from the rank asked for by at most ``rank_error``, as a share of the
+    events in the window. Answers are exact while no event of the window was discarded. Intervals
+    are in the unit of the values.
 
-    **Cost.** ``capacity`` is 18 190 at the defaults (rank_error 0.01); about
-    log₂(events / capacity) levels of so many values are kept.
+    **Cost.** ``capacity`` is 18 190 at the defaults (rank_error 0.01). The sketch keeps about
+    log₂(events / capacity) levels, each with up to ``capacity`` values.
 
-    **Merging** is exact. Sketches that are built side by side need different ``stream`` numbers, or
-    ids; see :class:`~recency.SumWave`.
+    **Merging** is exact. Sketches that are built separately and merged need different ``stream``
+    numbers, or events with ids; see :class:`~recency.SumWave`.
 
-    **Time.** Late events count where they belong. Windows are half-open, (now − window, now].
+    **Time.** Events may arrive in any order; each counts at its own time. Windows are half-open,
+    (now − window, now].
 
     The quantile q of n values is the smallest value that at least q·n of them do not exceed.
     Values are float64; integers that would be rounded are refused.
@@ -60,18 +62,20 @@ class QuantileWave(Sketch):
     Parameters
     ----------
     window
-        The largest window that may be asked, in ticks or as a duration (with ``unit``); None for
-        no bound.
+        Longest window that can be queried, in ticks or, with ``unit``, a duration such as
+        ``"90 minutes"``. None: no limit.
     rank_error, confidence
-        In (0, 1).
+        Error bound on ranks, as a share, and the least probability with which it holds. Both in
+        (0, 1).
     stream
-        Tells apart sketches that are built side by side and merged later.
+        Stream number, from which events without an ``id`` draw their coins. Sketches that are
+        built separately and merged later need different numbers.
     capacity
-        Events per level; None for what ``rank_error`` and ``confidence`` need.
+        Events per level; None: as many as ``rank_error`` and ``confidence`` require.
     seed
-        Sketches with different seeds do not merge.
+        Seed of the hash functions. Sketches with different seeds do not merge.
     unit
-        None (plain integers), ``"s"``, ``"ms"`` or ``"us"`` since 1970.
+        What a tick is: ``"s"``, ``"ms"`` or ``"us"`` since 1970. None: times are plain integers.
 
     Examples
     --------
@@ -140,27 +144,43 @@ class QuantileWave(Sketch):
         )
 
     def update(self, value: float, *, at: Time, id: Any = None) -> None:
-        """See a number at a time; ``id`` (int, str or bytes), if given, makes the coin."""
+        """Add a number at time ``at``; for ``id`` see :meth:`SumWave.update`.
+
+        Raises
+        ------
+        ValueError
+            If ``value`` is an integer that float64 cannot hold exactly.
+        """
         self._keyed.add_row(value, at, id)
 
     def update_many(self, value: Any, *, at: Any, id: Any = None) -> None:
-        """:meth:`update` for arrays; a scalar is broadcast to the length of the others."""
+        """Add one number per row; scalars are broadcast to the length of the arrays."""
         self._keyed.update_many(None, {"value": value, "at": at, "id": id})
 
     @question
     def query(
         view: View, q: float = 0.5, window: Duration | None = None, now: Time | None = None
     ) -> Estimate:
-        """The value of rank ``q`` in (now − window, now]; the median by default."""
+        """Return the quantile ``q`` in [0, 1] of the values in (now − window, now].
+
+        ``window`` and ``now`` are described in :class:`~recency.Sketch`.
+
+        Raises
+        ------
+        NoAnswerError
+            If the window has no values, or none of them was sampled.
+        """
         return _first_of_each(_quantiles(view, [q], window, now))
 
     @question_of_many
     def quantiles(
         view: View, qs: Any, window: Duration | None = None, now: Time | None = None
     ) -> Estimate:
-        """Several quantiles; the confidence is that all intervals hold at once.
+        """Return the quantiles ``qs``; the confidence is that all intervals hold at once.
 
-        Within the margin of rank 0 or 1 one end is infinite: the extremes may not be sampled.
+        For ranks so close to 0 or 1 that the margin of error includes the extremes, one end of the
+        interval is infinite: the smallest and the largest value may not have been sampled. Raises
+        what :meth:`query` raises.
         """
         answers = _quantiles(view, qs, window, now)
         return _first_of_each(answers) if validate.is_scalar(qs) else answers
@@ -169,7 +189,10 @@ class QuantileWave(Sketch):
     def rank(
         view: View, value: float, window: Duration | None = None, now: Time | None = None
     ) -> Estimate:
-        """The share of the window's values that do not exceed ``value``, in [0, 1]."""
+        """Return the share, in [0, 1], of the values in the window that are at most ``value``.
+
+        Raises what :meth:`query` raises.
+        """
         number = validate.number(value, "value", exact=True)
         ranks = _Ranks(view, window, now)
         not_above = by_key.counts_of(ranks.values <= number, ranks.keys, ranks.counts.size)
@@ -180,7 +203,7 @@ class QuantileWave(Sketch):
 
     @question
     def count(view: View, window: Duration | None = None, now: Time | None = None) -> Estimate:
-        """The number of events in (now − window, now]."""
+        """Return the number of events in (now − window, now]."""
         rows = WindowSample(view, window, now)
         events, factor = rows.events(
             rows.is_sampled, NOTHING, rows.sample.columns[0].view(np.int64)

@@ -35,35 +35,37 @@ class RandomizedWaveConfig:
 
 
 class RandomizedWave(Sketch):
-    """Number of different items in any recent window: any order, any duplicates, any merging.
+    """Number of distinct items in any recent window; order and duplicates do not matter.
 
-    **Guarantee.** Within ``relative_error`` of the truth with probability ``confidence``, for any
-    one window up to the largest; exact while it holds at most ``capacity`` items. The interval
-    covers the truth with probability ``confidence``.
+    **Guarantee.** For any one window up to ``window``, the relative error is at most
+    ``relative_error`` with probability ``confidence``, and the interval covers the truth with
+    probability ``confidence``. The answer is exact while the window holds at most ``capacity``
+    items.
 
-    **Cost.** ``capacity`` is 1 677 at the defaults; with 10⁷ different items about 23 000 are kept,
+    **Cost.** ``capacity`` is 1 677 at the defaults. Of 10⁷ distinct items about 23 000 are kept,
     9.4 bytes each.
 
-    **Merging** is exact: the state is a function of the set of (item, most recent time).
+    **Merging** is exact: the state depends only on the set of items and the latest time of each.
 
-    **Time.** Late events count where they belong. Windows are half-open, (now − window, now].
+    **Time.** Events may arrive in any order; each counts at its own time. Windows are half-open,
+    (now − window, now].
 
     Parameters
     ----------
     window
-        The largest window that may be asked, in ticks or as a duration (with ``unit``); None for
-        no bound.
+        Longest window that can be queried, in ticks or, with ``unit``, a duration such as
+        ``"90 minutes"``. None: no limit.
     relative_error, confidence
-        In (0, 1).
+        Error bound ε, and the least probability with which it holds. Both in (0, 1).
     keep_items
-        Keep the sampled items themselves, for ``query(where=…)`` and ``sample``. They are raw data:
-        whoever has the sketch can read them.
+        Keep the sampled items themselves, not only their hashes, for ``query(where=…)`` and
+        ``sample``. Anyone who has the sketch can read them.
     capacity
-        Items per level; None for what ``relative_error`` and ``confidence`` need.
+        Items per level; None: as many as ``relative_error`` and ``confidence`` require.
     seed
-        Sketches with different seeds do not merge.
+        Seed of the hash functions. Sketches with different seeds do not merge.
     unit
-        None (plain integers), ``"s"``, ``"ms"`` or ``"us"`` since 1970.
+        What a tick is: ``"s"``, ``"ms"`` or ``"us"`` since 1970. None: times are plain integers.
 
     Examples
     --------
@@ -128,11 +130,14 @@ class RandomizedWave(Sketch):
         )
 
     def update(self, item: Any, *, at: Time) -> None:
-        """See ``item`` (int, str or bytes) at a time; any order, repeats welcome."""
+        """Add ``item`` (integer, string or bytes) at time ``at``, in any order.
+
+        Only the latest time of each item counts, so repeats do no harm.
+        """
         self._keyed.add_row(item, at)
 
     def update_many(self, item: Any, *, at: Any) -> None:
-        """:meth:`update` for arrays, lists or columns; a scalar is broadcast to the other."""
+        """Add one item per row; a scalar is broadcast to the length of the other array."""
         self._keyed.update_many(None, {"item": item, "at": at})
 
     @question
@@ -142,11 +147,21 @@ class RandomizedWave(Sketch):
         now: Time | None = None,
         where: Callable[[NDArray[Any]], Any] | None = None,
     ) -> Estimate:
-        """The number of different items in (now − window, now].
+        """Return the number of distinct items in (now − window, now].
 
-        ``where`` (needs ``keep_items``) gets an array of items and returns which of them to count.
-        The interval reflects how many of the sampled items match, so it is wider, relatively, for a
-        rare property (Gibbons & Tirthapura 2004, §5).
+        Parameters
+        ----------
+        window, now
+            See :class:`~recency.Sketch`.
+        where
+            Function of an array of items that returns a boolean array: which of them to count.
+            Needs ``keep_items=True``. The fewer of the sampled items match, the wider the interval
+            is, relative to the answer (Gibbons & Tirthapura 2004, §5).
+
+        Raises
+        ------
+        ValueError
+            If ``window`` or ``now`` is out of range, or ``where`` is given without ``keep_items``.
         """
         if where is not None:
             _check_items(view, "where")
@@ -158,9 +173,10 @@ class RandomizedWave(Sketch):
 
     @question_of_a_key
     def sample(view: View, window: Duration | None = None, now: Time | None = None) -> list[Any]:
-        """A uniform sample without replacement of the different items in the window.
+        """Return a uniform sample, without replacement, of the distinct items in the window.
 
-        All of them while they are few, otherwise between one and two times ``capacity``, roughly.
+        It holds all of them while they are few, and otherwise roughly between one and two times
+        ``capacity``. Needs ``keep_items=True``, and raises a ``ValueError`` without.
         """
         _check_items(view, "sample")
         rows = WindowSample(in_order(view), window, now)

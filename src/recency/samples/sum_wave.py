@@ -33,36 +33,42 @@ class SumWaveConfig:
 
 
 class SumWave(Sketch):
-    """Sum (or count) over any recent window of a stream that comes in any order.
+    """Sum or count over any recent window of a stream that arrives in any order.
 
-    **Guarantee.** Within ``relative_error`` of the truth with probability ``confidence``, for any
-    one window up to the largest (Theorem 1); exact while nothing in reach was discarded, so at
-    least while the window holds at most ``capacity`` events (Lemma 4). Numbers are float64:
-    where a sum is 2⁵³ or more, bounds allow for integers that were rounded.
+    Every event draws a *coin*, a hash that decides in which levels of the sample it is kept.
 
-    **Cost.** ``capacity`` is 1 677 at the defaults; about log₂(sum / capacity) levels of so many
-    events are kept.
+    **Guarantee.** For any one window up to ``window``, the relative error is at most
+    ``relative_error`` with probability ``confidence`` (Theorem 1). The answer is exact while no
+    event of the window was discarded, hence at least while the window holds at most ``capacity``
+    events (Lemma 4). Numbers are float64: where a sum is 2⁵³ or more, bounds allow for integers
+    that were rounded.
 
-    **Merging** is exact. Sketches that are built side by side need different ``stream`` numbers, or
-    ids: otherwise the events with equal indices in all of them share coins and their errors add up.
+    **Cost.** ``capacity`` is 1 677 at the defaults. The sketch keeps about log₂(sum / capacity)
+    levels, each with up to ``capacity`` events.
 
-    **Time.** Late events count where they belong. Windows are half-open, (now − window, now].
+    **Merging** is exact. Sketches that are built separately and merged need different ``stream``
+    numbers, or events with ids. Otherwise the first events of all of them share one coin, so do the
+    second ones, and so on, and sampling errors add up instead of averaging out.
+
+    **Time.** Events may arrive in any order; each counts at its own time. Windows are half-open,
+    (now − window, now].
 
     Parameters
     ----------
     window
-        The largest window that may be asked, in ticks or as a duration (with ``unit``); None for
-        no bound.
+        Longest window that can be queried, in ticks or, with ``unit``, a duration such as
+        ``"90 minutes"``. None: no limit.
     relative_error, confidence
-        In (0, 1).
+        Error bound ε, and the least probability with which it holds. Both in (0, 1).
     stream
-        Tells apart sketches that are built side by side and merged later.
+        Stream number, from which events without an ``id`` draw their coins. Sketches that are
+        built separately and merged later need different numbers.
     capacity
-        Events per level; None for what ``relative_error`` and ``confidence`` need.
+        Events per level; None: as many as ``relative_error`` and ``confidence`` require.
     seed
-        Sketches with different seeds do not merge.
+        Seed of the hash functions. Sketches with different seeds do not merge.
     unit
-        None (plain integers), ``"s"``, ``"ms"`` or ``"us"`` since 1970.
+        What a tick is: ``"s"``, ``"ms"`` or ``"us"`` since 1970. None: times are plain integers.
 
     Examples
     --------
@@ -131,16 +137,35 @@ class SumWave(Sketch):
         )
 
     def update(self, value: float = 1, *, at: Time, id: Any = None) -> None:
-        """Add ``value`` ≥ 0 at a time; ``id`` (int, str or bytes), if given, makes the coin."""
+        """Add ``value`` at time ``at``.
+
+        Parameters
+        ----------
+        value
+            A number ≥ 0.
+        id
+            Identifies the event: integer, string or bytes. The coin is then a hash of id, time and
+            value, instead of the stream number and the position in the stream. Events with equal
+            ids all count.
+        """
         self._keyed.add_row(value, at, id)
 
     def update_many(self, value: Any = 1, *, at: Any, id: Any = None) -> None:
-        """:meth:`update` for arrays; a scalar is broadcast to the length of the others."""
+        """Add one event per row; scalars are broadcast to the length of the arrays."""
         self._keyed.update_many(None, {"value": value, "at": at, "id": id})
 
     @question
     def query(view: View, window: Duration | None = None, now: Time | None = None) -> Estimate:
-        """The sum of values in (now − window, now]."""
+        """Return the sum of the values in (now − window, now].
+
+        ``window`` and ``now`` are described in :class:`~recency.Sketch`.
+
+        Raises
+        ------
+        NoAnswerError
+            If the sample contradicts the assumption of independent coins: too many equal ids or
+            equal stream numbers.
+        """
         rows = WindowSample(view, window, now)
         weights, keys = rows.sample.columns[0][rows.present], rows.keys
         # Values from 2ˡ on are all there; the others stand for 2ˡ each, in Poisson number.

@@ -51,45 +51,51 @@ class WeightBasedMergingHistogramConfig:
 
 
 class WeightBasedMergingHistogram(Sketch):
-    """Decayed correlated sums: Σ weight · f(age) of elements with value ≥ τ, τ chosen when asked.
+    """Decayed correlated sums: Σ weight · f(age) of elements with value ≥ τ; the question gives τ.
 
-    **Guarantee.** For a *converging* decay, within ``relative_error`` of the truth with probability
-    ``confidence``, for any one threshold and time — however little of the whole lies above the
-    threshold (Theorem 3.3); exact while nothing above it was discarded. ``count`` has an interval,
-    and the same guarantee if all weights are equal. What is made of differences has the error
-    relative to more than itself: ``range_sum`` to the sum from ``lo`` on, ``relative_frequency``
-    and ``heavy_hitters`` to the sum of all.
+    **Guarantee.** For a *converging* decay and any one threshold and time, the relative error is at
+    most ``relative_error`` with probability ``confidence``, however small the part above the
+    threshold is (Theorem 3.3). The answer is exact while no element above the threshold was
+    discarded. ``count`` has an interval, and the same guarantee if all weights are equal. Questions
+    that are answered by a difference of sums have larger errors: that of ``range_sum`` is relative
+    to the sum from ``lo`` on, those of ``relative_frequency`` and ``heavy_hitters`` are relative to
+    the sum of all elements.
 
-    **Cost.** Elements are grouped by age into buckets within which the decay differs by 1 +
-    ``spread`` at most, 2·log(f(0)/f(oldest age))/log(1 + spread) of them; each is a sample with
-    ``capacity`` elements per level, 2 360 at the defaults.
+    **Cost.** Elements are grouped by age into about 2·log(f(0)/f(oldest age))/log(1 + spread)
+    buckets. Within a bucket, decay values differ by at most a factor of 1 + ``spread``. Each bucket
+    is a sample with ``capacity`` elements per level, 2 360 at the defaults.
 
-    **Merging** is exact. Sketches that are built side by side need different ``stream`` numbers, or
-    ids: otherwise equal events with equal indices share coins, and their errors add up.
+    **Merging** is exact. Sketches that are built separately and merged need different ``stream``
+    numbers, or events with ids: otherwise equal events at equal positions share coins, and sampling
+    errors add up instead of averaging out.
 
-    **Time.** Late events count where they belong; idle time costs nothing.
+    **Time.** Events may arrive in any order; each counts at its own time. Time without events costs
+    nothing.
 
     Parameters
     ----------
     decay
-        Converging and not exponential: ``Polynomial``, ``NoDecay``, a ``Custom`` one that says so.
-        For others there is no small summary with relative errors (Theorems 4.1 to 4.3), and they
-        are refused; but for ``FiniteExponential``, under which all elements that count are kept
-        (§4.4), ``capacity`` of them at most. Updates and merges beyond that are refused.
+        A decay that is converging and not exponential: ``Polynomial``, ``NoDecay``, or a ``Custom``
+        decay that declares it. Other decays are a ``ValueError``, since no small summary has
+        relative errors for them (Theorems 4.1 to 4.3). The exception is ``FiniteExponential``: all
+        elements that still count are kept (§4.4), at most ``capacity`` of them, and an update or
+        merge that would exceed that raises a ``ValueError``.
     relative_error, confidence
-        In (0, 1).
+        Error bound ε, and the least probability with which it holds. Both in (0, 1).
     max_value
-        Values are in [0, max_value]; None for no bound.
+        Values must be in [0, max_value]. None: no limit.
     spread
-        How much the decay may differ within a bucket; None for 2, a factor of three.
+        Decay values within a bucket differ by at most a factor of 1 + ``spread``. None: 2, a factor
+        of three.
     stream
-        Tells apart sketches that are built side by side and merged later.
+        Stream number, from which events without an ``id`` draw their coins. Sketches that are
+        built separately and merged later need different numbers.
     capacity
-        Elements per level; None for what ``relative_error`` and ``confidence`` need.
+        Elements per level; None: as many as ``relative_error`` and ``confidence`` require.
     seed
-        Sketches with different seeds do not merge.
+        Seed of the hash functions. Sketches with different seeds do not merge.
     unit
-        None (plain integers), ``"s"``, ``"ms"`` or ``"us"`` since 1970.
+        What a tick is: ``"s"``, ``"ms"`` or ``"us"`` since 1970. None: times are plain integers.
 
     Examples
     --------
@@ -159,16 +165,28 @@ class WeightBasedMergingHistogram(Sketch):
         return "capacity", "spread"
 
     def update(self, value: float, *, at: Time, weight: float = 1, id: Any = None) -> None:
-        """See an element; ``weight`` ≥ 0; ``id`` (int, str or bytes), if given, makes the coin."""
+        """Add an element at time ``at``.
+
+        Parameters
+        ----------
+        value
+            A number ≥ 0, at most ``max_value``, that thresholds are compared with.
+        weight
+            What is summed: a number ≥ 0. An element of weight 0 is ignored.
+        id
+            Identifies the event: integer, string or bytes. The coin is then a hash of id, time,
+            value and weight, instead of the stream number and the position in the stream. Events
+            with equal ids all count.
+        """
         self._keyed.add_row(value, at, weight, id)
 
     def update_many(self, value: Any, *, at: Any, weight: Any = 1, id: Any = None) -> None:
-        """:meth:`update` for arrays; a scalar is broadcast to the length of the others."""
+        """Add one element per row; scalars are broadcast to the length of the arrays."""
         self._keyed.update_many(None, {"value": value, "at": at, "weight": weight, "id": id})
 
     @property
     def buckets(self) -> list[tuple[int, int]]:
-        """First and last ticks of the buckets that anything is in, oldest first."""
+        """First and last tick of each bucket that is not empty, oldest first."""
         tally, body = self._keyed.state()
         used = np.union1d(body.sample.keys, body.sample.edge_keys)
         firsts = self._algorithm.retention.firsts(body)[used]
@@ -177,16 +195,30 @@ class WeightBasedMergingHistogram(Sketch):
 
     @question
     def query(view: View, threshold: float = 0, now: Time | None = None) -> Estimate:
-        """The decayed sum of weights of elements whose value is at least ``threshold``."""
+        """Return the decayed sum of weights of elements whose value is at least ``threshold``.
+
+        Parameters
+        ----------
+        threshold
+            A number from 0 to ``max_value``.
+        now
+            The time at which age is 0. None: ``latest``.
+
+        Raises
+        ------
+        ValueError
+            If ``threshold`` is out of range, or ``now`` is before ``latest``.
+        """
         number = _checked(view, threshold)
         return AgedBuckets(view, now).at_least(number).total(view.algorithm.confidence)
 
     @question
     def count(view: View, threshold: float = 0, now: Time | None = None) -> Estimate:
-        """The decayed number of such elements (of those with a weight).
+        """Return the decayed number of elements whose value is at least ``threshold``.
 
-        As good as ``query`` where all weights are equal. Otherwise light elements are rarely
-        sampled: the interval knows the least weight, but there is no relative guarantee.
+        Elements of weight 0 do not count. If all weights are equal the error bound is that of
+        :meth:`query`. Otherwise elements of small weight are rarely sampled: the interval is
+        computed from the smallest weight seen, and there is no relative guarantee.
         """
         number = _checked(view, threshold)
         least = np.ldexp(1.0, view.state.tally.least - EXPONENT_ZERO)
@@ -195,9 +227,10 @@ class WeightBasedMergingHistogram(Sketch):
 
     @question
     def range_sum(view: View, lo: float, hi: float, now: Time | None = None) -> Estimate:
-        """The decayed sum of weights of elements with values from ``lo`` to ``hi``, both included.
+        """Return the decayed sum of weights of elements with lo ≤ value ≤ hi.
 
-        Within ``guarantee`` of the sum from ``lo`` *on*, not of itself: a difference of two sums.
+        It is a difference of two sums. The error is at most ``guarantee`` times the sum of elements
+        with value ≥ ``lo``, not times the answer.
         """
         low, high = _checked(view, lo, "lo"), _checked(view, hi, "hi")
         if low > high:
@@ -206,7 +239,10 @@ class WeightBasedMergingHistogram(Sketch):
 
     @question_of_a_key
     def relative_frequency(view: View, value: float, now: Time | None = None) -> Estimate:
-        """The share of a value in the decayed sum of all, in [0, 1]; within ``guarantee``."""
+        """Return the share, in [0, 1], of the decayed sum in elements with exactly this value.
+
+        The absolute error is at most ``guarantee``. A share of nothing is a ``NoAnswerError``.
+        """
         number, sure = _checked(view, value, "value"), view.algorithm.confidence
         aged = AgedBuckets(view, now)
         if not view.state.tally.seen[0]:
@@ -221,12 +257,9 @@ class WeightBasedMergingHistogram(Sketch):
     def heavy_hitters(
         view: View, threshold: float, now: Time | None = None
     ) -> list[tuple[float, Estimate]]:
-        """Values that may make up ``threshold``, and their decayed sums, largest first.
+        """Return the values whose decayed sum may reach ``threshold``, largest first.
 
-        ``threshold`` φ is a share of the whole in (0, 1), or a decayed sum (an int ≥ 1). With
-        probability ``confidence`` each, a value that reaches it is returned, and one that is more
-        than ``guarantee`` of the whole below it is not. That says nothing of thresholds below
-        ``guarantee``: values that were never sampled are not known.
+        ``threshold``, the list and its guarantee are as in :meth:`DecayedSample.frequent_items`.
         """
         least, is_share = validate.share_or_count(threshold, "threshold")
         sure, error = view.algorithm.confidence, view.algorithm.promise()
@@ -243,10 +276,11 @@ class WeightBasedMergingHistogram(Sketch):
 
     @question_of_a_key
     def quantile(view: View, q: float, now: Time | None = None) -> Estimate:
-        """The smallest value whose share, with all smaller ones, is at least ``q``.
+        """Return the smallest value such that elements up to it have a share of at least ``q``.
 
-        The share *above* a value is known with relative error: the rank of high quantiles is off
-        by about twice ``guarantee`` · (1 − q), not by a part of the whole.
+        The share of elements *above* a value is known with a relative error. So the rank of a high
+        quantile is off by about 2 · ``guarantee`` · (1 − q), instead of by a constant. A quantile
+        of nothing is a ``NoAnswerError``.
         """
         rank, sure = validate.number(q, "q", 0, 1), view.algorithm.confidence
         aged = AgedBuckets(view, now)
@@ -257,14 +291,14 @@ class WeightBasedMergingHistogram(Sketch):
         values = np.unique(view.state.body.sample.times).view(np.float64)
 
         def above(i: int) -> Triple:
-            """The share of what is above the first i values."""
+            """Return the share of the elements above the first i values."""
             limit = float(values[i - 1]) if i else -1.0
             upper = aged.above(limit).of_only_key() if i else everything
             below = everything.of(everything.values <= limit)
             return share(upper.sampled_total(sure), below.sampled_total(sure))
 
         def first(end: int, least: int) -> int:
-            """The fewest values above which there is no more than 1 − q; one more if none are."""
+            """Return the least i with above(i) ≤ 1 − q; if there is none, values.size + 1."""
             low, high = least, values.size + 1
             while low < high:
                 middle = (low + high) // 2
@@ -286,7 +320,7 @@ class WeightBasedMergingHistogram(Sketch):
 
 
 def _algorithm(config: WeightBasedMergingHistogramConfig) -> SampleAlgorithm:
-    """Samples by value in buckets; or, under a finite decay, everything."""
+    """Buckets with samples by value or, for a finite decay, all elements."""
     decay, capacity = config.decay, config.capacity
     most_value = math.inf if config.max_value is None else config.max_value
     if isinstance(decay, FiniteExponential):
@@ -313,16 +347,16 @@ def _algorithm(config: WeightBasedMergingHistogramConfig) -> SampleAlgorithm:
 
 
 def _everything() -> float:
-    """All is kept, so there is no error."""
+    """Return 0: every element is kept, so there is no error."""
     return 0.0
 
 
 def _any_coins(*_: Any) -> None:
-    """Nothing is sampled, so nobody asks for coins."""
+    """Accept any coins: nothing is sampled, so no coin is used."""
 
 
 def _checked(view: View, value: object, name: str = "threshold") -> float:
-    """A value that elements may have."""
+    """Return an argument as a float, if elements may have this value."""
     return validate.number(value, name, 0, view.algorithm.reading.most_value, exact=True) + 0.0
 
 
@@ -332,7 +366,7 @@ def _estimate(elements: Weighed, answer: Triple, confidence: float) -> Estimate:
 
 
 def _kept_error(config: WeightBasedMergingHistogramConfig) -> float:
-    """The relative error kept with probability ``confidence``."""
+    """Return the relative error that holds with probability ``confidence``."""
     error, sure = config.relative_error, config.confidence
     root = math.sqrt(_inequality(config.decay, config.spread))
     with suppress(ValueError):
@@ -342,26 +376,26 @@ def _kept_error(config: WeightBasedMergingHistogramConfig) -> float:
 
 
 def _most_sampled(capacity: int) -> int:
-    """How many elements of a bucket answer, at most."""
+    """Return the largest number of sampled elements from which a bucket answers."""
     root = (math.sqrt(_SURELY**2 + 8 * capacity) - _SURELY) / 2
     return max(math.floor(root**2), capacity)
 
 
 def _inequality(decay: Decay, spread: float) -> float:
-    """How many elements it takes to say as much as one, where they count unequally.
+    """Return the factor by which unequal decay values within a bucket increase the variance.
 
-    Of elements that count between 1 and x, the sum has the relative variance (Σ f²)/(Σ f)², which
-    is at most (x + 1)²/4x times that of equal ones (Kantorovich 1948).
+    If decay values f lie between 1 and x, the relative variance (Σ f²)/(Σ f)² of the sum is at most
+    (x + 1)²/4x times that for equal values (Kantorovich 1948). The sample must be larger by that.
     """
     x = 1.0 if isinstance(decay, NoDecay) else 1 + spread
     return (x + 1) ** 2 / (4 * x)
 
 
 def _default_capacity(decay: Decay, error: float, sure: float, spread: float) -> int:
-    """Elements per level, so that as many as it takes are there.
+    """Return the elements per level that a sample of the required size m needs.
 
-    A question is answered from the largest sample of at most m elements, of which about half are at
-    its lowest level: that more than m/2 + 5·√m/2 are is out of the question.
+    A question is answered from the largest sample of at most m elements. About half of them are at
+    its lowest level: more than m/2 + 5·√m/2 would be five standard deviations off.
     """
     if isinstance(decay, FiniteExponential):
         return _KEPT

@@ -1,8 +1,8 @@
-"""What sampled elements say about decayed sums, shares and ranks, each with an interval.
+"""Decayed sums, shares and ranks from sampled elements, each with an interval.
 
-An element that was sampled with probability p stands for 1/p of its kind (Horvitz & Thompson 1952).
-Those with p = 1 are certain; the others are, in number, Poisson variables, weighted by what they
-stand for. All sums are rounded once, so that they do not depend on the order of the elements.
+An element that was sampled with probability p represents 1/p elements like it (Horvitz & Thompson
+1952). Elements with p = 1 are certain. The others are treated as Poisson variables, weighted by
+what they represent. All sums are rounded once, so they do not depend on the order of elements.
 """
 
 import math
@@ -26,13 +26,13 @@ from recency.core.sizing import sum_interval
 from recency.errors import NoAnswerError
 from recency.estimate import Estimate
 
-MOST_ELEMENTS = 2.0**63  # no element stands for more others
-_ROUNDING = 2.0**-51  # of a sum, a quotient and this, and twice that
+MOST_ELEMENTS = 2.0**63  # an element represents at most this many
+_ROUNDING = 2.0**-51  # relative error of a sum, a quotient and a product, doubled
 
 TOO_SMALL = "none of the elements was sampled: it needs a larger capacity"
 FADED = (
-    "every element has faded below 2⁻³² of the largest weight ever seen, and less than that is not "
-    "kept under a decay that was given when the sketch was built"
+    "every element has decayed below 2⁻³² of the largest weight ever seen: a sketch with a decay "
+    "in its constructor does not keep such elements"
 )
 
 Triple = tuple[float, float, float]
@@ -41,18 +41,18 @@ Triple = tuple[float, float, float]
 
 @dataclass(frozen=True, eq=False)
 class Weighed:
-    """The elements that are present and weigh something, under one decay at one time."""
+    """The elements that are present and have a decayed weight above 0, under one decay."""
 
     values: FloatArray
     weights: FloatArray
-    decayed: FloatArray  # what each weighs now
-    shares: FloatArray  # what each stands for; 0 for those that are not of the sample
-    units: FloatArray  # of what each stands for that many, a random number; 0 where it is certain
-    most: float  # the largest unit of an element that is not present; 0 if there is none
-    why: str = TOO_SMALL  # none may be of the sample
+    decayed: FloatArray  # weight · decay
+    shares: FloatArray  # the sum that each represents; 0 for those not in the sample
+    units: FloatArray  # share = unit · Poisson number; 0 where the share is certain
+    most: float  # the largest unit of an element that may be missing; 0 if none is
+    why: str = TOO_SMALL  # why no element is in the sample
 
     def of(self, matches: BoolArray | NDArray[np.intp] | slice) -> "Weighed":
-        """Some of the elements."""
+        """Return some of the elements."""
         return replace(
             self,
             values=self.values[matches],
@@ -63,7 +63,7 @@ class Weighed:
         )
 
     def times(self, factor: float) -> "Weighed":
-        """The same elements, all of which weigh less by a factor."""
+        """Return the same elements with weights multiplied by a factor."""
         return replace(
             self,
             decayed=factor * self.decayed,
@@ -73,7 +73,7 @@ class Weighed:
         )
 
     def counted(self, least_weight: float) -> "Weighed":
-        """The same elements, each counting as one instead of its weight."""
+        """Return the same elements, each counting 1 · decay instead of weight · decay."""
         with np.errstate(over="ignore"):
             return replace(
                 self,
@@ -86,7 +86,7 @@ class Weighed:
             )
 
     def sampled_total(self, confidence: float) -> Triple:
-        """The sum of all elements of their kind, with bounds, from the sample alone."""
+        """Return the decayed sum with bounds, from the sampled elements alone."""
         random = self.units > 0
         certain = sum_with_bounds(self.shares[~random])
         if not self.most:
@@ -96,19 +96,20 @@ class Weighed:
         return _with_bounds(certain, total, squares, self.most, confidence)
 
     def total(self, confidence: float) -> Triple:
-        """The same, from all that is present."""
+        """Return the decayed sum; all elements that are present are a lower bound as well."""
         value, lower, upper = self.sampled_total(confidence)
-        # What is present is certain. It rarely says more than the sample: sum it only if it may.
+        # The elements that are present are a lower bound. It is rarely better: sum only then.
         if 1.001 * self.decayed.sum() > lower:
             seen, least, _ = sum_with_bounds(self.decayed)
             return max(value, seen), max(lower, least), max(upper, seen)
         return value, lower, upper
 
     def bounds_by_value(self, values: FloatArray, confidence: float) -> FloatArray:
-        """For each value (ascending), a quick bound that is not below the upper end of its sum.
+        """Return a quick upper bound of the sum of each value (ascending).
 
-        A Gamma variable exceeds its mean by more than √(2·variance·L) + scale·L with probability
-        e⁻ᴸ at most, and the interval above is made of one.
+        The bound is not below the upper end of the interval in :meth:`total`, which is a quantile
+        of a Gamma variable. Such a variable exceeds its mean by more than √(2·variance·L) + scale·L
+        with probability at most e⁻ᴸ.
         """
         place = np.searchsorted(values, self.values)
         unit = self.most or 1.0
@@ -120,10 +121,10 @@ class Weighed:
             doubt = math.log(4 / (1 - confidence))
             above = (np.sqrt(2 * doubt * (sums + 1)) + 1 + doubt) if self.most else 0.0
             bounds: FloatArray = np.maximum(sums + above, decayed) * unit
-            return bounds * (1 + 1e-9)  # which were not summed exactly
+            return bounds * (1 + 1e-9)  # since sums were rounded
 
     def totals_by_value(self, values: FloatArray, confidence: float) -> list[Triple]:
-        """:meth:`total` of the elements with each of some values (ascending)."""
+        """Return :meth:`total` of the elements with each of some values (ascending)."""
         order = np.argsort(self.values, kind="stable")
         in_order = self.of(order)
         ends = (np.searchsorted(in_order.values, values, side) for side in ("left", "right"))
@@ -131,10 +132,10 @@ class Weighed:
         return [in_order.of(rows).total(confidence) for rows in slices]
 
     def quantile(self, rank: float, confidence: float) -> Triple:
-        """The smallest value whose share, with all smaller ones, is at least ``rank``.
+        """Return the smallest value such that elements up to it have a share of at least ``rank``.
 
-        The lower end is the first value whose share may be that large, the upper end the first one
-        whose share surely is: both ends of the interval of the share, at each value, turned around.
+        Each value has an interval of the share up to it. The lower end of the quantile is the first
+        value with an upper end ≥ ``rank``, and the upper end the first with a lower end ≥ ``rank``.
         """
         self.check_sampled()
         of_sample = np.flatnonzero(self.shares)
@@ -147,7 +148,7 @@ class Weighed:
         if not self.most:
             return value, value, value
         units = self.units[of_sample] / self.most
-        parts = np.zeros_like(shares)  # of the certain ones, which may be far heavier
+        parts = np.zeros_like(shares)  # 0 for certain ones, which may be far larger
         np.divide(shares, self.most, out=parts, where=units > 0)
         known, total, squares = (
             np.append(0.0, np.cumsum(column))
@@ -156,14 +157,14 @@ class Weighed:
         sums = _Running(known, total, squares, self.most)
 
         def bound(i: int, end: int) -> float:
-            """An end of the interval of the share of the first i different values."""
+            """Return an end of the interval of the share of the first i distinct values."""
             row = int(ends[i - 1]) if i else 0
             return share(
                 sums.between(0, row, confidence), sums.between(row, values.size, confidence)
             )[end]
 
         def first(end: int, least: int) -> int:
-            """The fewest different values whose share has such an end; one more if none has."""
+            """Return the least i with ``bound(i, end)`` ≥ ``rank``, else ends.size + 1."""
             low, high = least, ends.size + 1
             while low < high:
                 middle = (low + high) // 2
@@ -178,15 +179,15 @@ class Weighed:
         return value, value_of(first(2, 0)), value_of(first(1, 1))
 
     def check_sampled(self) -> None:
-        """Refuse to answer from nothing."""
+        """Raise a ``NoAnswerError`` if no element was sampled."""
         if self.shares.any():
             return
         if self.most:
             raise NoAnswerError(self.why)
-        raise NoAnswerError("this question needs elements that weigh something")
+        raise NoAnswerError("this question needs elements with a decayed weight above 0")
 
     def share_of(self, matches: BoolArray, confidence: float) -> Triple:
-        """Which part of the whole some elements make up, in [0, 1]."""
+        """Return the share, in [0, 1], of the elements that match."""
         self.check_sampled()
         part, rest = (self.of(each).sampled_total(confidence) for each in (matches, ~matches))
         return share(part, rest, is_certain=not self.most)
@@ -194,7 +195,7 @@ class Weighed:
 
 @dataclass(frozen=True, eq=False)
 class _Running:
-    """Sums over the first so many elements, in order of value."""
+    """Running sums of elements in order of value."""
 
     known: FloatArray
     parts: FloatArray
@@ -202,7 +203,7 @@ class _Running:
     most: float
 
     def between(self, begin: int, end: int, confidence: float) -> Triple:
-        """What some of them stand for, with bounds."""
+        """Return the sum that a range of elements represents, with bounds."""
         known, parts, squares = (
             float(each[end] - each[begin]) for each in (self.known, self.parts, self.squares)
         )
@@ -212,7 +213,7 @@ class _Running:
 def _with_bounds(
     known: Triple, total: float, squares: float, most: float, confidence: float
 ) -> Triple:
-    """What is known, and what sampled elements stand for, whose shares are in units of ``most``."""
+    """Add a certain sum and a sampled one, whose terms are in units of ``most``; with bounds."""
     lower, upper = sum_interval(total, squares, confidence)
     parts = zip(known, (total, lower, upper), strict=True)
     value, lower, upper = (certain + most * x for certain, x in parts)
@@ -220,17 +221,18 @@ def _with_bounds(
 
 
 def share(part: Triple, rest: Triple, is_certain: bool = False) -> Triple:
-    """part / (part + rest), from bounds on both, which are independent, and those of a sample.
+    """Return part / (part + rest), given independent sampled sums with bounds.
 
-    (A bound that is certain may be the truth itself, and then says nothing of deviations: with
-    ``is_certain``, both must be so, and the ends are those of the bounds.)
-    The share q is where (1 − q)·part = q·rest. The difference of both sides has an interval that
-    combines theirs by squares (Zou & Donner 2008); the ends are where it stops containing 0.
+    The share q is the solution of (1 − q)·part = q·rest. The difference of both sides has an
+    interval whose width combines both widths by squares (Zou & Donner 2008), and the ends of the
+    result are the q at which this interval stops to contain 0. With ``is_certain`` both bounds must
+    be certain, and the ends are computed from them: a certain bound may be the truth itself, so its
+    distance to the estimate is not a deviation.
     """
     whole = part[0] + rest[0]
     value = part[0] / whole
     if (part[1] == part[2] and rest[1] == rest[2]) or part[2] == 0 or rest[2] == 0:
-        return value, value, value  # exact, or surely nothing or all, however large that is
+        return value, value, value  # exact, or certainly 0 or 1
     if is_certain:
         lower = part[1] / (part[1] + rest[2]) * (1 - _ROUNDING)
         upper = part[2] / (part[2] + rest[1]) * (1 + _ROUNDING)
@@ -250,18 +252,18 @@ def share(part: Triple, rest: Triple, is_certain: bool = False) -> Triple:
 
 
 def by_time(sample: LevelSample, sampler: Sampler, decay: DecayFunction, now: int) -> Weighed:
-    """Elements that are kept by time: any decay g may be chosen now.
+    """Return elements that are kept by time, under any decay g.
 
-    An element of time t is taken from the sample of the window that begins with it: it counts if
-    its level is at least that window's ℓ(t), and stands for g times what it stands for there. This
-    is the decayed sum as a sum over windows (Cormode, Tirthapura & Xu 2009, *Time-Decaying
-    Sketches*, Lemma 4.4), summed by parts.
+    An element of time t is taken from the sample of the window that begins with t. It counts if its
+    level is at least that window's ℓ(t), and represents g times what it represents there. This is
+    the decayed sum as a sum over windows (Cormode, Tirthapura & Xu 2009, *Time-Decaying Sketches*,
+    Lemma 4.4), after summation by parts.
     """
     coins, values, weights = sample.columns
     order = np.argsort(sample.edges)
     edges = sample.edges[order]
-    # Windows that begin up to an edge cannot use its level, nor any below: ℓ by how many edges are
-    # earlier than t.
+    # A window that begins at or before an edge cannot use its level, nor any below. So ℓ(t) follows
+    # from the number of edges before t.
     blind = np.append(sample.edge_levels[order], NO_LEVEL - 1)
     levels = np.maximum.accumulate(blind[::-1])[::-1] + 1
     at = np.array([now], dtype=np.int64)
@@ -284,7 +286,7 @@ def by_expiry(
     latest: int,
     bottom: int,
 ) -> Weighed:
-    """Elements that are kept by expiry under the decay they were sampled for."""
+    """Return elements that are kept by expiry, under the decay of their sketch."""
     clock = before_the_end(now)
     blind = sample.edge_levels[sample.edges > clock]
     level = int(blind.max(initial=bottom - 1)) + 1
@@ -292,11 +294,11 @@ def by_expiry(
     coins, values, weights, times = (column[rows] for column in sample.columns)
     at = np.array([now, latest], dtype=np.int64)
     decayed = sampler.decayed(weights, decay.at(ages_of(times, at[:1])))
-    # The newest element there may be decides whether anything can be left.
+    # If the newest possible element has decayed to 0, all have.
     is_over = decay.at(ages_of(at[1:], at[:1]))[0] == 0
     levels = np.full(rows.size, level)
     shares, units = sampler.standing(decayed, coins, levels)
-    # Expiries beyond the range of times are not known: such elements are looked at now.
+    # Expiries beyond int64 are not known: test such elements at ``now``.
     unknown = np.flatnonzero((sample.times[rows] == INT64_MAX) & (decayed > 0))
     gone = unknown[sampler.levels(decayed[unknown], coins[unknown]) < level]
     shares[gone], units[gone] = 0.0, 0.0
@@ -308,12 +310,12 @@ def by_expiry(
 def reaching(
     least: float, middle: float, values: FloatArray, estimates: Iterable[Estimate]
 ) -> list[tuple[float, Estimate]]:
-    """Values whose sums may be at least ``least`` and are estimated at ``middle`` or more.
+    """Return values with upper bounds ≥ ``least`` and estimates ≥ ``middle``, largest sums first.
 
-    The largest first. Middle is half an error ε of the whole below the threshold φ: a share s is
-    estimated with a deviation of at most √(s(1 − s)) ≤ 1/2 of that of the whole, so that no value
-    of share φ is missed, nor one below φ − ε returned, with more doubt than ε has. (Shares of
-    sums of floats are not exact: there is a little room.)
+    ``middle`` is the threshold φ minus half the error ε of the whole. The estimate of a share s has
+    a deviation of at most √(s(1 − s)) ≤ 1/2 of that of the whole. So the failure probability of ε
+    bounds that of missing a value of share φ, and that of returning one below φ − ε. (A small
+    tolerance allows for rounded sums of floats.)
     """
     found = [
         pair

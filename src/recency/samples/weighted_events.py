@@ -26,13 +26,13 @@ CheckMerge = Callable[[CoinTally, Int64Array, Int64Array, Int64Array], None]
 
 @dataclass(frozen=True, eq=False)
 class WeightedTally(CoinTally):
-    """What coins depend on, and the exponent of the least weight above 0; 0 if there is none."""
+    """Tally of coins, with the exponent of the smallest weight above 0, or 0 if there is none."""
 
     least: Int64Array
 
 
 class WeightedEvents:
-    """Rows are (coin, time, value, weight), without those of no weight."""
+    """Intake of rows (coin, time, value, weight); rows of weight 0 are dropped."""
 
     numbers: tuple[str, ...] = ("stream", "index", "least")
     knows_ids = draws_coins = True
@@ -50,28 +50,28 @@ class WeightedEvents:
         self.check_merge = check_merge
 
     def empty(self, size: int, first_stream: int) -> WeightedTally:
-        """One stream after the other."""
+        """Return empty tallies, with consecutive stream numbers from ``first_stream``."""
         counted = empty_tally(size, first_stream)
         return WeightedTally(**vars(counted), least=np.zeros(size, dtype=np.int64))
 
     def tally(
         self, latest: Int64Array, numbers: tuple[Int64Array, ...], by_id: BoolArray
     ) -> WeightedTally:
-        """With what was written."""
+        """Return the tally of keys that were read."""
         stream, index, least, *_ = numbers
         return WeightedTally(latest, stream, index, by_id, least)
 
     def check(
         self, size: int | None, value: Any = None, at: Any = None, weight: Any = 1, id: Any = None
     ) -> Columns:
-        """Values, weights, times, and the coins of ids if there are any."""
+        """Return columns of values, weights and times, and the coins of ids if given."""
         values, weights = self._check_values(value), self._check_weights(weight)
         ticks = to_ticks(at, self._unit)
         columns: dict[str, NDArray[Any]] = {"value": values, "weight": weights, "at": ticks}
         ids = hashed_ids(id, self._seed, columns)
         if size is None:
             size = validate.common_length(columns)
-        values = np.broadcast_to(values, size) + 0.0  # in which zero has one sign
+        values = np.broadcast_to(values, size) + 0.0  # + 0.0 turns -0.0 into 0.0
         weights, ticks = np.broadcast_to(weights, size) + 0.0, np.broadcast_to(ticks, size)
         rows: Columns = values, weights, ticks
         if ids is None:
@@ -79,14 +79,14 @@ class WeightedEvents:
         return *rows, _coins(np.broadcast_to(ids, size), values, weights, ticks)
 
     def check_row(self, value: Any, at: Any, weight: Any, id: Any) -> Any:
-        """Value, weight, time, id."""
+        """Return value, weight, time and id of one row."""
         number, heavy = self._check_value(value), self._check_weight(weight)
         if id is not None:
             check_one(id, "id")
         return number, heavy, to_tick(at, self._unit), id
 
     def stack(self, tally: WeightedTally, rows: Sequence[Any]) -> Admitted:
-        """Some with ids, perhaps, and some without."""
+        """Admit single rows, some of which may have ids."""
         *numbers, times, ids = zip(*rows, strict=True)
         values, weights = (np.array(each) + 0.0 for each in numbers)
         ticks = np.array(times, dtype=np.int64)
@@ -100,7 +100,7 @@ class WeightedEvents:
         return self.admit(tally, keys, (values, weights, ticks, drawn))
 
     def admit(self, tally: WeightedTally, keys: Int64Array, columns: Columns) -> Admitted:
-        """Those that weigh something."""
+        """Draw coins, and admit the rows of weight above 0."""
         values, weights, ticks, *of_ids = columns
         if of_ids:
             drawn, by_id = of_ids[0], by_key.counts(keys, tally.size) > 0
@@ -119,7 +119,7 @@ class WeightedEvents:
         return Admitted(WeightedTally(*counted, _least(tally.least, least)), keys, rows)
 
     def merge(self, tally: WeightedTally, into: Int64Array, size: int) -> WeightedTally:
-        """Events of all."""
+        """Return the tally of merged keys."""
         least = np.full(size, INT64_MAX)
         np.minimum.at(least, into, np.where(tally.least > 0, tally.least, INT64_MAX))
         return WeightedTally(
@@ -127,15 +127,15 @@ class WeightedEvents:
         )
 
     def finalize(self, tally: WeightedTally, prototype: WeightedTally) -> CoinTally:
-        """With the stream that coins came from, or else the prototype's."""
+        """Keep the stream number if coins came from it; otherwise take the prototype's."""
         return coins.finalized(tally, prototype)
 
     def what_was_seen(self, tally: Any, kept: Int64Array) -> list[str]:
-        """The number of events, of buckets that they are in, and the latest time."""
+        """Return a text with the number of events, of buckets, and the latest time."""
         return described("{} events, {} buckets, latest={}", tally.index, kept, tally.latest)
 
     def flaw(self, states: SampleStates, capacity: int) -> str | None:
-        """What was counted, and what is kept in how many buckets."""
+        """Return what is wrong with counts, weights and elements that were read."""
         sample, (_, index, least, buckets) = states.sample, states.extra
         if (buckets[~states.seen] > 0).any() or (index[~states.seen] > 0).any():
             return "elements where nothing was seen"
@@ -153,7 +153,7 @@ class WeightedEvents:
 
 
 def _least(a: Int64Array, b: Int64Array) -> Int64Array:
-    """The smaller one, where 0 is none."""
+    """Return the smaller exponent, where 0 means none."""
     return np.where((a > 0) & (b > 0), np.minimum(a, b), np.maximum(a, b))
 
 
@@ -164,7 +164,7 @@ def _coins(
 
 
 class ValueElements:
-    """Weight and time; the value takes the place of the time."""
+    """Elements with weight and time as payload; the value takes the place of the time."""
 
     distinct = False
 
@@ -174,23 +174,23 @@ class ValueElements:
         self.codecs: Sequence[ColumnCodec] = [NumberCodec(), AgeCodec()]
 
     def draws(self, rows: Columns) -> Sequence[Columns]:
-        """One."""
+        """Return the rows, once: there are no copies."""
         return (rows,)
 
     def levels(self, rows: Columns) -> Int64Array:
-        """By coin and weight."""
+        """Return the levels that follow from coin and weight."""
         return self._levels.of(rows[0], rows[3])
 
     def payload(self, rows: Columns, levels: Int64Array) -> Columns:
-        """Weight and time."""
+        """Return weight and time."""
         return rows[3], rows[1]
 
     def thinned(self, placed: Placed) -> Placed:
-        """All."""
+        """Return all rows."""
         return placed
 
     def flaw(self, sample: LevelSample) -> str | None:
-        """Weights, values and levels must be possible."""
+        """Return an error if a weight, value or level is impossible."""
         weights = sample.columns[0]
         if (weights <= 0).any() or (weights > MOST_SUMMAND).any():
             return "a weight out of range"
@@ -202,19 +202,19 @@ class ValueElements:
 
 
 class OneLevel:
-    """For samples that keep everything."""
+    """Levels of samples that keep all elements."""
 
     bounds = WeightLevels.bounds
 
     def of(self, drawn: UInt64Array, weights: FloatArray) -> Int64Array:
-        """0."""
+        """Return level 0 for all."""
         return np.zeros(weights.size, dtype=np.int64)
 
     def flaw(self, sample: LevelSample) -> str | None:
-        """Nothing is sampled."""
+        """Return None: nothing is sampled."""
         return "a sample where all is kept" if sample.levels.any() or sample.edges.size else None
 
 
 def order_of(value: float) -> int:
-    """What takes the place of a time: the bits of floats that are not negative are in order."""
+    """Return a value ≥ 0 as an integer of the same order: the bits of the float."""
     return int(np.array(value).view(np.int64))

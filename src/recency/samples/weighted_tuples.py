@@ -1,4 +1,4 @@
-"""Tuples (id, value, weight, time): rows of which equal ones count once, sampled by weight."""
+"""Tuples (id, value, weight, time), of which equal ones count once; sampled by weight."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,88 +22,88 @@ from recency.samples.events import MOST_SUMMAND, hashed_ids
 from recency.samples.records import CoinCodec, ColumnCodec, NumberCodec, SampleStates
 from recency.timeunit import to_tick, to_ticks
 
-_NO_ID = 0x5BD1E995_9E3779B9  # in the place of the hash of an id
+_NO_ID = 0x5BD1E995_9E3779B9  # takes the place of the hash of an id
 _PER_TICK = np.int64(0x1E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, eq=False)
 class WeightTally(PerKey):
-    """Exponents of the weights that were seen, as :func:`exponents` has them; 0 for none."""
+    """Tally with :func:`exponents` of the smallest and the largest weight; 0 for none."""
 
     least: Int64Array
     largest: Int64Array
 
 
 class Weights(Protocol):
-    """What weights may be, and how elements are sampled by them."""
+    """Which weights are allowed, and how elements are sampled by weight."""
 
     sampler: Sampler
     fading: type[Fading]
     sink_together: bool
-    """Whether elements weigh as much, compared with each other, however much all have faded."""
+    """Whether the decay of all elements keeps the ratios of their weights."""
 
     def check_one(self, weight: Any) -> float:
-        """One weight."""
+        """Return a weight as a float, or refuse it."""
         ...
 
     def check_many(self, weights: Any) -> FloatArray:
-        """Some."""
+        """Return weights as floats, or refuse them."""
         ...
 
     def bottoms(self, largest: Int64Array) -> Int64Array:
-        """The lowest levels that are kept under a decay."""
+        """Return the lowest levels that are kept under a decay."""
         ...
 
     def flaw(self, sample: LevelSample) -> str | None:
-        """What is wrong with a sample that was read, if anything."""
+        """Return what is wrong with the weights of a sample that was read, or None."""
         ...
 
 
 class RealWeights:
-    """Any numbers."""
+    """Any numbers ≥ 0 as weights, with the uniform sampler."""
 
     sampler = SAMPLERS["uniform"]
     fading: type[Fading] = Fading
     sink_together = True
 
     def check_one(self, weight: Any) -> float:
-        """Sums must be finite."""
+        """Return a weight small enough for sums to be finite."""
         return validate.number(weight, "weight", 0, MOST_SUMMAND)
 
     def check_many(self, weights: Any) -> FloatArray:
-        """The same."""
+        """Return weights small enough for sums to be finite."""
         return validate.numbers(weights, "weight", 0, MOST_SUMMAND)
 
     def bottoms(self, largest: Int64Array) -> Int64Array:
-        """So far below the largest weight."""
+        """Return levels at a fixed distance below the largest weight."""
         return largest - EXPONENT_ZERO - LEVELS_BELOW
 
     def flaw(self, sample: LevelSample) -> str | None:
-        """None."""
+        """Return None: all weights are possible."""
         return None
 
 
 class RangeWeights:
-    """Integers, each of which has a hash."""
+    """Integers as weights, with the range sampler: a weight is a range of hashed integers."""
 
     sampler = SAMPLERS["range"]
     fading: type[Fading] = RangeFading
     sink_together = False
 
     def check_one(self, weight: Any) -> float:
-        """Not too many integers."""
+        """Return an integer weight that is not too large for a range."""
         return float(validate.integer(weight, "weight", 0, MOST_TERMS))
 
     def check_many(self, weights: Any) -> FloatArray:
-        """The same."""
+        """Return integer weights that are not too large for a range."""
         return validate.integers(weights, "weight", 0, MOST_TERMS).astype(np.float64)
 
     def bottoms(self, largest: Int64Array) -> Int64Array:
-        """At 0 there are all."""
+        """Return level 0, which has all integers."""
         return np.zeros_like(largest)
 
     def flaw(self, sample: LevelSample) -> str | None:
-        """Weights and levels that ranges have."""
+        """Return an error if a weight or level does not fit a range."""
         weights = sample.columns[2]
         if ((weights > MOST_TERMS) | (weights % 1 != 0)).any():
             return "a weight that has no range"
@@ -116,7 +116,7 @@ WEIGHTS: dict[str, Callable[[], Weights]] = {"uniform": RealWeights, "range": Ra
 
 
 class Tuples:
-    """Rows are (hash, time, value, weight), without those of no weight."""
+    """Intake of rows (hash, time, value, weight); rows of weight 0 are dropped."""
 
     numbers: tuple[str, ...] = ("least", "largest")
     knows_ids = draws_coins = False
@@ -126,18 +126,18 @@ class Tuples:
         self._check_value = partial(validate.number, name="value", exact=True)
 
     def empty(self, size: int, first_stream: int) -> WeightTally:
-        """Coins are hashes of tuples, whatever the stream."""
+        """Return empty tallies; coins are hashes of tuples, so the stream number has no effect."""
         return WeightTally.empty(size)
 
     def tally(self, latest: Int64Array, numbers: tuple[Int64Array, ...], by_id: Any) -> WeightTally:
-        """With what was written."""
+        """Return the tally of keys that were read."""
         least, largest = numbers
         return WeightTally(latest, least, largest)
 
     def check(
         self, size: int | None, value: Any = 0, at: Any = None, weight: Any = 1, id: Any = None
     ) -> Columns:
-        """Hashed."""
+        """Return columns of hashes, times, values and weights."""
         values = validate.numbers(value, "value", exact=True)
         weights, ticks = self._weights.check_many(weight), to_ticks(at, self._unit)
         columns: dict[str, NDArray[Any]] = {"value": values, "weight": weights, "at": ticks}
@@ -149,19 +149,19 @@ class Tuples:
         return self._hashed(
             np.broadcast_to(ids, size),
             np.broadcast_to(ticks, size),
-            np.broadcast_to(values, size) + 0.0,  # in which zero has one sign
+            np.broadcast_to(values, size) + 0.0,  # + 0.0 turns -0.0 into 0.0
             np.broadcast_to(weights, size) + 0.0,
         )
 
     def check_row(self, value: Any, at: Any, weight: Any, id: Any) -> Any:
-        """Value, time, weight, id."""
+        """Return value, time, weight and id of one row."""
         number, heavy = self._check_value(value), self._weights.check_one(weight)
         if id is not None:
             check_one(id, "id")
         return number, to_tick(at, self._unit), heavy, id
 
     def stack(self, tally: WeightTally, rows: Sequence[Any]) -> Admitted:
-        """Hashed now."""
+        """Hash single rows, and admit them."""
         values, ticks, weights, ids = zip(*rows, strict=True)
         hashes = np.full(len(ids), _NO_ID, dtype=np.uint64)
         known = [i for i, id in enumerate(ids) if id is not None]
@@ -178,13 +178,13 @@ class Tuples:
     def _hashed(
         self, ids: UInt64Array, ticks: Int64Array, values: FloatArray, weights: FloatArray
     ) -> Columns:
-        # Ids are hashes already, or one number for all: adding the time confuses nothing.
+        # Ids are hashes already, or one constant, so adding the time does not cause collisions.
         who_and_when = ids.view(np.int64) + ticks * _PER_TICK
         hashes = hash_chain(self._seed, who_and_when, values.view(np.int64), weights.view(np.int64))
         return hashes, ticks, values, weights
 
     def admit(self, tally: WeightTally, keys: Int64Array, columns: Columns) -> Admitted:
-        """Those that weigh something."""
+        """Admit the rows of weight above 0."""
         latest = by_key.raised(tally.latest, keys, columns[1])
         if not columns[3].all():
             index = np.flatnonzero(columns[3])
@@ -202,7 +202,7 @@ class Tuples:
         return Admitted(counted, keys, columns)
 
     def merge(self, tally: WeightTally, into: Int64Array, size: int) -> WeightTally:
-        """Of all."""
+        """Return the tally of merged keys."""
         merged = WeightTally.empty(size)
         known = np.where(tally.least > 0, tally.least, INT64_MAX)
         least = by_key.lowered(np.full(size, INT64_MAX), into, known)
@@ -213,20 +213,20 @@ class Tuples:
         )
 
     def finalize(self, tally: WeightTally, prototype: WeightTally) -> WeightTally:
-        """As it is."""
+        """Return the tally unchanged."""
         return tally
 
     def check_merge(
         self, tally: WeightTally, into: Int64Array, owners: Int64Array, times: Int64Array
     ) -> None:
-        """Equal tuples are meant to have equal coins."""
+        """Accept all parts: equal tuples shall have equal coins."""
 
     def what_was_seen(self, tally: WeightTally, kept: Int64Array) -> list[str]:
-        """The number of elements that are kept, and the latest time."""
+        """Return a text with the number of kept elements and the latest time."""
         return described("{} elements kept, latest={}", kept, tally.latest)
 
     def flaw(self, states: SampleStates, capacity: int) -> str | None:
-        """What was counted, and what is kept."""
+        """Return what is wrong with weights and elements that were read."""
         sample, (least, largest) = states.sample, states.extra
         found, owners = exponents(sample.columns[2]), sample.keys // self._copies
         if (found < least[owners]).any() or (found > largest[owners]).any():
@@ -244,12 +244,12 @@ class Tuples:
 
 
 def _least(a: Int64Array, b: Int64Array) -> Int64Array:
-    """The smaller one, where 0 is none."""
+    """Return the smaller exponent, where 0 means none."""
     return np.where((a > 0) & (b > 0), np.minimum(a, b), np.maximum(a, b))
 
 
 class TupleElements:
-    """Coin, value, weight; the coin, of which levels are made, is identity enough."""
+    """Elements with coin, value and weight as payload; the coin identifies the tuple."""
 
     distinct = True
     level_range = (-1074 - LEVELS_BELOW, 1014)
@@ -259,25 +259,25 @@ class TupleElements:
         self.codecs: Sequence[ColumnCodec] = [CoinCodec(), NumberCodec(), NumberCodec()]
 
     def draws(self, rows: Columns) -> Sequence[Columns]:
-        """For each copy."""
+        """Return the rows with a coin for each copy."""
         hashes, *others = rows
         further = (xxh64(hashes, copy) for copy in range(1, self._copies))
         return [rows, *((each, *others) for each in further)]
 
     def levels(self, rows: Columns) -> Int64Array:
-        """As the sampler says."""
+        """Return the levels that the sampler gives."""
         return self._weights.sampler.levels(rows[3], _coins(rows[0]))
 
     def payload(self, rows: Columns, levels: Any = None) -> Columns:
-        """Of the hash, the coin."""
+        """Return the coin (the bits of the hash that are kept), value and weight."""
         return _coins(rows[0]), rows[2], rows[3]
 
     def thinned(self, placed: Placed) -> Placed:
-        """All."""
+        """Return all rows."""
         return placed
 
     def flaw(self, sample: LevelSample) -> str | None:
-        """Levels and weights must be possible."""
+        """Return an error if a level or weight is impossible."""
         coins, _, weights = sample.columns
         if (weights <= 0).any() or (weights > MOST_SUMMAND).any():
             return "a weight out of range"

@@ -88,44 +88,58 @@ def sketch_df(
     shuffle: Literal["auto", "rows", "partials"] = "auto",
     stream: int | str | None = None,
 ) -> Sketch | DataFrame:
-    """A sketch of the rows of a DataFrame, or one for each group of them.
+    """Build a sketch of the rows of a DataFrame, or one sketch per group.
 
-    Without ``by`` the sketch itself, on the driver. With it a DataFrame with the columns of ``by``
-    and a binary column ``sketch``, computed when it is used, for ``recency.loads``, for a table,
-    for :func:`merge_df`.
-
-    The sketch has the error that the prototype asks for: where merging costs accuracy, the sketches
-    of partitions are kept tighter. Rows with a NULL in a column that is used are left out; NULL is
-    a group like any other. Types and names are checked before anything is computed.
+    The result meets the error bound of the prototype: where merging increases the error, the
+    sketches of partitions are built with a smaller one. Rows with NULL in any of the columns
+    ``at``, ``item``, ``value``, ``weight`` and ``id`` that are given are left out. NULL in ``by``
+    is a group of its own.
 
     Parameters
     ----------
     df
-        Any DataFrame that is not a stream.
+        A DataFrame, but not a streaming one.
     prototype
-        An empty sketch of the configuration that is wanted.
+        An empty sketch with the class and configuration of the result.
     at
-        The column of times: timestamps or dates if the prototype has a unit, or integers in ticks.
-        Timestamps without a zone are taken as UTC. The session's time zone has no effect.
+        The column of times: timestamps or dates if the prototype has a ``unit``, otherwise integers
+        in ticks. Timestamps without a time zone are read as UTC. The session's time zone has no
+        effect.
     item, value, weight, id
-        Columns for the other parameters of the sketch's ``update``, those it has.
+        Columns for the parameters of the same names of the sketch's ``update``, as far as it has
+        them. Like ``at``, each is a name or a ``Column``.
     by
-        A column or several. All columns can be given by name or as a ``Column``.
+        One or several columns to group by. None: one sketch of all rows.
     depth
-        Levels of merging, the driver's (with ``by``: the last) included. More are worth while for
-        thousands of partitions: a node merges 32 of them. With rows shuffled there is one level.
+        Number of levels in the tree of merges; the last level runs on the driver or, with ``by``,
+        on executors. A node merges up to 32 sketches, so thousands of partitions need more levels.
+        If rows are shuffled there is always one level.
     shuffle
-        With ``by``, what travels. ``"partials"``: a sketch for each group of each partition, best
-        for few groups. ``"rows"``: the rows, so that all of a group meet in one place, best for
-        many groups, for then their sketches are hardly smaller than their rows. ``"auto"`` looks at
-        the first 16 384 rows, a small job unless ``df`` is costly to begin with: rows, if they have
-        more than 4 096 groups.
+        With ``by``, what the shuffle moves. ``"partials"``: one sketch per group and partition,
+        which is better for few groups. ``"rows"``: the rows, which is better for many groups, since
+        the sketch of a few rows is hardly smaller than the rows. ``"auto"`` runs a small job on the
+        first 16 384 rows and chooses ``"rows"`` if they have more than 4 096 groups. That job is
+        slow if ``df`` cannot deliver its first rows quickly.
     stream
-        Where events draw coins (``SumWave``, ``QuantileWave``, ``WeightBasedMergingHistogram``,
-        ``counter="rw"``): a number or a name for this job, that no other has whose sketches are to
-        be merged with its own. By default it is made from the plan of ``df`` and the files that it
-        reads, so that separate jobs draw different coins, and the same job draws the same again.
-        With an ``id``, which must be the *event's*, it has no effect.
+        Number or name of this job, from which its events draw coins (``SumWave``, ``QuantileWave``,
+        ``WeightBasedMergingHistogram``, ``counter="rw"``, ``names=True``). Jobs whose sketches are
+        to be merged with each other need different ones. None: computed from the plan of ``df`` and
+        the files it reads, so that different jobs draw different coins and the same job draws the
+        same coins again. Has no effect if ``id`` is given, which must identify *events*.
+
+    Returns
+    -------
+    Sketch or DataFrame
+        Without ``by`` the sketch, on the driver. With ``by`` a DataFrame of the columns of ``by``
+        and a binary column ``sketch``, evaluated lazily. Read its values with
+        :func:`recency.loads`, store them, or merge them with :func:`merge_df`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a column is missing, has a type that the sketch does not take, or is not a parameter of
+        ``update``; if the prototype is not empty; or if it cannot be merged (windows by count). All
+        of these are found before any job starts. Values that the sketch refuses fail the job.
 
     Examples
     --------
@@ -159,7 +173,10 @@ def on(
     weight: ColumnLike | None = None,
     id: ColumnLike | None = None,
 ) -> On[S]:
-    """For :func:`sketch_many`: a prototype and its columns, as in :func:`sketch_df`."""
+    """Return a prototype with its columns, for :func:`sketch_many`.
+
+    Parameters are those of :func:`sketch_df`.
+    """
     return On(prototype, {"at": at, "item": item, "value": value, "weight": weight, "id": id})
 
 
@@ -181,15 +198,27 @@ def sketch_many(
     shuffle: Literal["auto", "rows", "partials"] = "auto",
     stream: int | str | None = None,
 ) -> dict[str, Any] | DataFrame:
-    """Several sketches of the rows of a DataFrame in one scan, of all rows or of each group.
+    """Build several sketches of the rows of a DataFrame in one scan.
 
-    Rows cross from the JVM to Python once, each column that is used once. Without ``by`` a dict of
-    sketches. With it a DataFrame with the columns of ``by`` and a binary column for each sketch,
-    under its name; where a group has nothing for a sketch, that is empty. A row with a NULL is left
-    out of those sketches that use the column.
+    Each column is moved from the JVM to Python once, even if several sketches use it. A row with
+    NULL in a column is left out of the sketches that use this column.
 
-    The other parameters are those of :func:`sketch_df`. A ``stream`` is that of all sketches; by
-    default each has the one that it has on its own.
+    Parameters
+    ----------
+    df, by, depth, shuffle
+        As in :func:`sketch_df`.
+    sketches
+        For each name in the result, a prototype and its columns: ``on(prototype, at=…, …)``.
+    stream
+        As in :func:`sketch_df`, for all sketches. None: each sketch gets the number that
+        ``sketch_df`` would give it.
+
+    Returns
+    -------
+    dict or DataFrame
+        Without ``by`` a dict of sketches, on the driver. With ``by`` a DataFrame of the columns of
+        ``by`` and one binary column per sketch, under its name. If all rows of a group are left out
+        of a sketch, it is empty.
 
     Examples
     --------
@@ -232,13 +261,35 @@ def merge_df(df: DataFrame, by: By, column: ColumnLike = "sketch") -> DataFrame:
 def merge_df(
     df: DataFrame, by: By | None = None, column: ColumnLike = "sketch"
 ) -> Sketch | DataFrame:
-    """Roll up stored sketches: all of them, or those of each group.
+    """Merge stored sketches: all of a column, or those of each group.
 
-    Without ``by`` the sketch itself, on the driver; a ``ValueError`` if there is none to merge.
-    With it a DataFrame with the columns of ``by`` and a binary column ``sketch``. NULL sketches are
-    left out. All sketches that meet must have one configuration.
+    All sketches of a group are merged at once. Where merging increases the error, this is one level
+    of merging.
 
-    Where merging costs accuracy, it costs one level: all sketches of a group are merged at once.
+    Parameters
+    ----------
+    df
+        A DataFrame with a column of stored sketches. NULLs are left out.
+    by
+        One or several columns to group by, each a name or a ``Column``. None: merge all sketches.
+    column
+        The column of sketches.
+
+    Returns
+    -------
+    Sketch or DataFrame
+        Without ``by`` the sketch, on the driver. With ``by`` a DataFrame of the columns of ``by``
+        and a binary column ``sketch``.
+
+    Raises
+    ------
+    ValueError
+        Without ``by``, if there are no sketches.
+
+    Notes
+    -----
+    Sketches of one group with different configurations, or bytes that are not a sketch, fail the
+    job.
 
     Examples
     --------

@@ -74,12 +74,23 @@ def sketch_agg(
     id: ColumnLike | None = None,
     stream: int | str | None = None,
 ) -> Column:
-    """A sketch of the rows of each group, as bytes; parameters as in ``sketch_df``.
+    """Return an aggregate that builds one sketch per group, as bytes.
 
-    A column does not know of what frame it will be. Where events draw coins, each call of this
-    function has its own ``stream`` by default, the first in a process always the same, and groups
-    whose rows differ draw different coins. Groups of equal rows, in several frames that one column
-    is used with, or in separate programs, do not: before they are merged, give each a ``stream``.
+    All parameters but ``stream`` are those of :func:`~recency.spark.sketch_df`.
+
+    Parameters
+    ----------
+    stream
+        Number or name from which events draw coins, where they do. None: each call of this function
+        in a process gets the next number, and groups whose rows differ draw different coins. A
+        column does not know its DataFrame. So groups of *equal* rows draw the same coins if the
+        same column is used with several DataFrames, or if separate programs build it. Give such
+        columns a ``stream`` of their own before their sketches are merged.
+
+    Returns
+    -------
+    Column
+        Binary, named ``sketch``.
     """
     function = "functions.sketch_agg"
     check_prototype(prototype)
@@ -101,7 +112,7 @@ def sketch_agg(
 
 @explained("functions.merge_agg")
 def merge_agg(column: ColumnLike) -> Column:
-    """One sketch of the stored ones of each group; NULLs are left out."""
+    """Return an aggregate that merges the stored sketches of each group; NULLs are left out."""
     _check_column(column, "column")
     merged: Column = _aggregate(_reading("functions.merge_agg", _merged), BinaryType())(column)
     return merged.alias("sketch")
@@ -112,28 +123,52 @@ def merge_agg(column: ColumnLike) -> Column:
 
 @explained("functions.estimate")
 def estimate(column: ColumnLike, question: str | None = None, **literals: Any) -> Column:
-    """The answer of each stored sketch: struct<estimate, lower, upper, confidence>.
+    """Ask each stored sketch a question: ``estimate("sketch", "quantile", q=0.5)``.
 
-    ``question`` is the name of one of its methods, ``query`` by default, and ``literals`` are its
-    arguments: ``estimate("sketch", "quantile", q=0.5)``. NULL for NULL, and for a sketch that has
-    no answer: the median of nothing, the tenth-last of nine.
+    Parameters
+    ----------
+    column
+        The column of sketches.
+    question
+        Name of a method of the sketch that returns one ``Estimate``. None: ``query``.
+    literals
+        Arguments of that method, by name: plain values, durations, times or a decay.
+
+    Returns
+    -------
+    Column
+        struct<estimate, lower, upper, confidence>. It is NULL where the sketch is NULL or has no
+        answer, such as the median of an empty window.
     """
     return _question(_ONE, column, question, literals)
 
 
 @explained("functions.frequent")
 def frequent(column: ColumnLike, question: str | None = None, **literals: Any) -> Column:
-    """Items and their answers: array<struct<item, estimate, lower, upper, confidence>>.
+    """Ask each stored sketch for a list of items: ``frequent("sketch", threshold=0.01)``.
 
-    For questions that list items, largest first; ``frequent_items`` or ``heavy_hitters`` by
-    default. Items are given as strings. NULL for NULL.
+    Parameters
+    ----------
+    column
+        The column of sketches.
+    question
+        Name of a method of the sketch that returns a list of items and estimates. None:
+        ``frequent_items`` or ``heavy_hitters``, whichever it has.
+    literals
+        Arguments of that method, by name.
+
+    Returns
+    -------
+    Column
+        array<struct<item, estimate, lower, upper, confidence>>, in the order of the list. Items are
+        strings. It is NULL where the sketch is NULL.
     """
     return _question(_LIST, column, question, literals)
 
 
 @explained("functions.describe")
 def describe(column: ColumnLike) -> Column:
-    """What each stored sketch says of itself: its class, guarantee, what was seen, bytes."""
+    """Return the ``repr`` of each stored sketch: class, guarantee, window, state and size."""
     _check_column(column, "column")
     text: Column = _scalar(_reading("functions.describe", _described), StringType())(column)
     return text.alias("description")
@@ -144,17 +179,28 @@ def describe(column: ColumnLike) -> Column:
 
 @explained("register")
 def register(spark: SparkSession, prototypes: Mapping[str, Sketch] | None = None) -> None:
-    """Make all this known to SQL, on this session.
+    """Register the functions of this module for SQL, in one session.
 
-    For each name and prototype an aggregate ``name_agg(at, …)``: the time, then the other
-    parameters of the sketch's ``update``, in their order, as many as are needed. Besides
-    ``recency_merge_agg(sketch)``, ``recency_estimate(sketch, question, json)``,
-    ``recency_frequent(sketch, question, json)`` and ``recency_describe(sketch)``, where ``json``
-    holds the arguments of the question, such as ``'{"window": "1 hour"}'``, and a decay is given
-    as ``{"decay": {"kind": "Exponential", "half_life": 3600}}``. Both may be NULL, or left out.
+    They are ``recency_merge_agg(sketch)``, ``recency_estimate(sketch, question, json)``,
+    ``recency_frequent(sketch, question, json)`` and ``recency_describe(sketch)``. ``question`` and
+    ``json`` may be NULL or left out. ``json`` has the arguments of the question, such as
+    ``'{"window": "1 hour"}'``; a decay is written
+    ``{"decay": {"kind": "Exponential", "half_life": 3600}}``.
 
-    Where events draw coins, aggregates of different names draw different ones, and so do groups
-    whose rows differ; see :func:`sketch_agg`.
+    Parameters
+    ----------
+    spark
+        The session, classic or Connect.
+    prototypes
+        For each name an empty sketch. The aggregate ``name_agg(at, …)`` then builds such sketches:
+        it takes the time first, then the other parameters of the sketch's ``update`` in their
+        order; trailing ones may be left out. Where events draw coins, aggregates of different names
+        draw different ones, and so do groups whose rows differ; see :func:`sketch_agg`.
+
+    Raises
+    ------
+    ValueError
+        If a name is not an SQL identifier, or begins with ``recency_``.
     """
     if not (hasattr(spark, "udf") and hasattr(spark, "sql")):  # classic and Connect are not kin
         raise TypeError(f"spark must be a SparkSession, got {type(spark).__name__}")

@@ -25,10 +25,10 @@ def sketch_rdd(
     depth: int = 2,
     stream: int | str | None = None,
 ) -> S:
-    """One sketch of all elements of an RDD, by ``mapPartitions`` and ``treeReduce``.
+    """Build one sketch of all elements of an RDD, by ``mapPartitions`` and ``treeReduce``.
 
-    Rows that cross into Python one by one are an order of magnitude slower than Arrow batches: with
-    a DataFrame at hand use :func:`sketch_df`.
+    If you have a DataFrame, use :func:`sketch_df`: Arrow batches are ten times as fast as single
+    rows that are moved into Python one by one.
 
     Parameters
     ----------
@@ -37,15 +37,15 @@ def sketch_rdd(
     prototype
         An empty sketch; the result has its configuration.
     to_columns
-        Makes the arguments of the sketch's ``update_many`` from a list of elements. For sketches
-        that need time order the list is a whole partition, which it may hold in any order.
+        Function of a list of elements that returns the arguments of the sketch's ``update_many``.
+        For sketches that need time order the list is a whole partition, in any order.
     depth
-        Levels of the tree. Sketches whose merging costs accuracy are merged all at once, on the
-        driver.
+        Number of levels in the tree of merges. Sketches whose merging increases the error are
+        merged all at once, on the driver.
     stream
-        Where events draw coins, a number or a name for this job, as in :func:`sketch_df`. By
-        default each RDD of each application has its own. If ``to_columns`` gives an ``id``, which
-        must be the event's, coins are drawn by that.
+        Number or name of this job, from which its events draw coins, as in :func:`sketch_df`. None:
+        each RDD of each application has its own. Has no effect if ``to_columns`` gives an ``id``,
+        which must identify events.
 
     Examples
     --------

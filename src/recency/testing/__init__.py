@@ -48,64 +48,69 @@ Question = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class SketchCase:
-    """What the laws need to know of a sketch.
+    """Description of a sketch for the laws: its fields say how to build, feed and ask it.
 
-    ``exceptions`` names laws that do not hold, each with the reason. Such a law must really fail:
-    an exception that is no longer one is an error.
+    If a law does not hold, name it in ``exceptions`` with the reason. It must then really fail: a
+    law in ``exceptions`` that holds is an error.
     """
 
     name: str
     make: Callable[[], Sketch]
     """An empty sketch."""
     events: st.SearchStrategy[list[dict[str, Any]]]
-    """Short streams; an event is the arguments of ``update``. In time order if ``in_order``."""
+    """Short streams of events, which are the arguments of ``update``; see ``in_order``."""
     questions: Callable[[Sequence[Event]], Sequence[Question]]
-    """Arguments for ``query`` that are worth asking of these events, window edges included."""
+    """Arguments of ``query`` to try for these events; windows should begin at events, too."""
     exact: Callable[[Sequence[Event], Question], float]
-    """The true answer."""
+    """The exact answer to a question about these events."""
     stream: Callable[[int], dict[str, Any]]
-    """Arguments of ``update_many`` for a long, seeded stream of that many events."""
+    """Arguments of ``update_many`` for a long, seeded stream with that number of events."""
     varied: Mapping[str, Callable[[], Sketch]]
     """For each field of the configuration, an empty sketch that differs in that field alone."""
     fixed: Mapping[str, str] = field(default_factory=dict, kw_only=True)
-    """Fields that cannot vary alone, each with the reason."""
+    """Fields that cannot differ alone, each with the reason."""
     bad_updates: Sequence[tuple[str, Event, type[Exception]]]
     """Method, arguments and error of updates that must be refused after any valid ones."""
     most_bytes: int
-    """Size that 200 000 events of ``stream`` may not exceed."""
+    """Upper bound on the bytes after 200 000 events of ``stream``."""
     in_order: bool = False
+    """Whether events must be in time order, as they are in ``events`` and ``stream``."""
     ignores_duplicates: bool = False
+    """Whether adding an event twice is the same as adding it once."""
     certain: bool = False
-    """Whether intervals hold always (confidence 1), not only with high probability."""
+    """Whether intervals have confidence 1."""
     needs: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments that ``query`` cannot do without."""
+    """Required arguments of ``query``."""
     needs_data: bool = False
-    """Whether ``query`` is a ``ValueError`` where there is nothing to answer from."""
+    """Whether ``query`` of an empty sketch or window raises a ``ValueError``."""
     more_questions: Sequence[Callable[[Any], Any]] = field(default=(), kw_only=True)
-    """What else may be asked of any sketch of the class: an answer, or a ``NoAnswerError``."""
+    """Functions of a sketch that ask further questions; a ``NoAnswerError`` is allowed."""
     time: str | None = "at"
-    """The parameter that holds the time, if there is one."""
+    """Name of the parameter with the time; None if there is none."""
     examples: int = 60
+    """Number of generated examples per law."""
     shrink: bool = True
     """Whether to look for the simplest example of a failure."""
     mutations: int = 20_000
+    """Number of changed byte strings to read."""
     interruptions: int | None = None
-    """How many lines of each call are interrupted, spread over it; all by default."""
+    """Number of lines of each call to interrupt, spread over the call. None: all lines."""
     exceptions: Mapping[str, str] = field(default_factory=dict)
+    """Names of laws that do not hold, each with the reason."""
 
 
 class Check:
-    """One law on one sketch; call it to run it."""
+    """One law for one case; call it to run the law. It raises an ``AssertionError`` if it fails."""
 
     def __init__(self, case: SketchCase, law: Callable[[SketchCase], None]) -> None:
         self.case, self.law = case, law
 
     def __str__(self) -> str:
-        """The name of the test."""
+        """Return the name of case and law, for test ids."""
         return f"{self.case.name}-{self.law.__name__}"
 
     def __call__(self) -> None:
-        """Run the law; a named exception must fail it."""
+        """Run the law. A law in ``exceptions`` must fail."""
         reason = self.case.exceptions.get(self.law.__name__)
         if reason is None:
             self.law(self.case)
@@ -118,7 +123,10 @@ class Check:
 
 
 def checks(case: SketchCase) -> list[Check]:
-    """Every law that applies to the case."""
+    """Return a check for every law that applies to the case.
+
+    Raises a ``ValueError`` if ``exceptions`` names something that is not a law.
+    """
     laws = list(LAWS)
     if not case.in_order:
         laws.append(order_does_not_matter)
@@ -136,7 +144,7 @@ def checks(case: SketchCase) -> list[Check]:
 
 
 def build(case: SketchCase, events: Sequence[Event]) -> Sketch:
-    """A sketch of these events, one ``update`` each."""
+    """Return a sketch of these events, added by one ``update`` each."""
     sketch = case.make()
     for event in events:
         sketch.update(**event)
@@ -144,7 +152,7 @@ def build(case: SketchCase, events: Sequence[Event]) -> Sketch:
 
 
 def assert_answers_hold(case: SketchCase, sketch: Sketch, events: Sequence[Event]) -> None:
-    """Every question about the events is answered as promised."""
+    """Assert that the answers to all questions of the case hold, for these events."""
     for question in case.questions(events):
         answer = sketch.query(**question)
         truth = case.exact(events, question)
@@ -223,7 +231,7 @@ def _split(draw: Any, events: Sequence[Event], parts: int) -> list[list[Event]]:
 
 
 def an_empty_sketch_answers_zero(case: SketchCase) -> None:
-    """Nothing was seen: no latest time, and questions are answered 0 exactly, or refused."""
+    """An empty sketch has no latest time, and answers exactly 0 or raises a ``ValueError``."""
     sketch = case.make()
     assert sketch.is_empty
     assert sketch.latest is None
@@ -236,13 +244,13 @@ def an_empty_sketch_answers_zero(case: SketchCase) -> None:
 
 @_of_examples
 def answers_hold(case: SketchCase, events: list[Event]) -> None:
-    """Intervals cover the truth and answers are within the guarantee, at every window edge."""
+    """Intervals contain the truth and errors are within the guarantee, at window edges."""
     assert_answers_hold(case, build(case, events), events)
 
 
 @_of_examples
 def batch_equals_scalar(case: SketchCase, events: list[Event]) -> None:
-    """One ``update_many`` is the same as an ``update`` for each event."""
+    """One ``update_many`` leads to the same state as one ``update`` per event."""
     if events:
         batch = case.make()
         batch.update_many(**_columns(events))
@@ -251,7 +259,7 @@ def batch_equals_scalar(case: SketchCase, events: list[Event]) -> None:
 
 @_of_examples
 def batching_does_not_matter(case: SketchCase, events: list[Event], data: Any) -> None:
-    """However the stream is cut, and whatever is asked in between, the state is the same."""
+    """The state does not depend on batches, nor on questions between them."""
     sketch = case.make()
     seen: list[Event] = []
     for batch in _batches(data.draw, events):
@@ -263,7 +271,7 @@ def batching_does_not_matter(case: SketchCase, events: list[Event], data: Any) -
 
 
 def long_batches_equal_short_ones(case: SketchCase) -> None:
-    """The same at a size where everything overflows and expires."""
+    """The same for a long stream, where levels overflow and elements expire."""
     columns = case.stream(20_000)
     whole, cut = case.make(), case.make()
     whole.update_many(**columns)
@@ -276,7 +284,7 @@ def long_batches_equal_short_ones(case: SketchCase) -> None:
 
 
 def a_bank_is_many_sketches(case: SketchCase) -> None:
-    """A bank has the sketches that its keys have each on their own, to the byte."""
+    """A bank has the same bytes as one sketch per key."""
 
     def compare(batches: Sequence[tuple[list[int], dict[str, Any]]], merge_levels: int) -> None:
         bank = Bank(case.make(), merge_levels=merge_levels, stream=3)
@@ -316,7 +324,7 @@ def a_bank_is_many_sketches(case: SketchCase) -> None:
 
 @_of_examples
 def a_bank_answers_for_all_its_keys(case: SketchCase, events: list[Event], data: Any) -> None:
-    """What each of its sketches answers, or NaN in (−∞, ∞) if it has no answer."""
+    """A bank has the answers of its sketches; without an answer NaN in (−∞, ∞)."""
     keys = data.draw(st.lists(st.sampled_from("abc"), min_size=len(events), max_size=len(events)))
     bank = Bank(case.make())
     for key, event in zip(keys, events, strict=True):
@@ -353,7 +361,7 @@ def _is_refused(sketch: Sketch, question: Question) -> bool:
 
 @_of_examples
 def banks_merge_key_by_key(case: SketchCase, events: list[Event], data: Any) -> None:
-    """Each key as its sketches do, to the byte; one that only one of them has stays as it is."""
+    """Banks merge like the sketches of each key; keys of only one bank do not change."""
     if not _merges(case):
         return
     banks = [Bank(case.make(), stream=stream) for stream in (0, 10)]
@@ -375,7 +383,7 @@ def banks_merge_key_by_key(case: SketchCase, events: list[Event], data: Any) -> 
 
 
 def an_empty_batch_changes_nothing(case: SketchCase) -> None:
-    """No events, no change: not even of a clock."""
+    """An ``update_many`` without rows changes nothing, not even ``latest``."""
     sketch = case.make()
     sketch.update_many(**{name: values[:0] for name, values in case.stream(1).items()})
     assert sketch.is_empty
@@ -384,7 +392,7 @@ def an_empty_batch_changes_nothing(case: SketchCase) -> None:
 
 @_of_examples
 def merging_with_empty_is_identity(case: SketchCase, events: list[Event]) -> None:
-    """On either side, in ``merge`` and in ``merge_all``."""
+    """Merging with an empty sketch, on either side, changes nothing."""
     sketch = build(case, events)
     before = sketch.to_bytes()
     assert sketch.merge(case.make()).to_bytes() == before
@@ -401,7 +409,7 @@ def merging_commutes(case: SketchCase, events: list[Event], data: Any) -> None:
 
 @_of_examples
 def merging_associates(case: SketchCase, events: list[Event], data: Any) -> None:
-    """(a ∪ b) ∪ c = a ∪ (b ∪ c), to the byte or within the guarantee of each."""
+    """(a ∪ b) ∪ c = a ∪ (b ∪ c): equal bytes, or both within their guarantees."""
     a, b, c = (build(case, part) for part in _split(data.draw, events, 3))
     left = a.copy().merge(b).merge(c)
     right = a.copy().merge(b.copy().merge(c))
@@ -414,7 +422,7 @@ def merging_associates(case: SketchCase, events: list[Event], data: Any) -> None
 
 @_of_examples
 def merging_equals_one_pass(case: SketchCase, events: list[Event], data: Any) -> None:
-    """Any split and any merge tree: the same bytes as one pass, or within the guarantee."""
+    """Any split and any merge tree give the bytes of one pass, or hold the guarantee."""
     forest = [build(case, part) for part in _split(data.draw, events, 5)]
     while len(forest) > 1:
         children = data.draw(st.integers(2, len(forest)))
@@ -429,7 +437,7 @@ def merging_equals_one_pass(case: SketchCase, events: list[Event], data: Any) ->
 
 @_of_examples
 def a_merged_sketch_can_be_updated(case: SketchCase, events: list[Event], data: Any) -> None:
-    """Merging is no end: later events are counted as in any other sketch."""
+    """A merged sketch counts later events like any other sketch."""
     cut = data.draw(st.integers(0, len(events)))
     merged = merge_all(build(case, part) for part in _split(data.draw, events[:cut], 3))
     for event in events[cut:]:
@@ -439,7 +447,7 @@ def a_merged_sketch_can_be_updated(case: SketchCase, events: list[Event], data: 
 
 @_of_examples
 def operands_are_left_alone(case: SketchCase, events: list[Event], data: Any) -> None:
-    """Merging neither changes the other sketch nor ties the two together."""
+    """Merging does not change the other sketch, and both share no state afterwards."""
     mine, theirs = _split(data.draw, events, 2)
     a, b = build(case, mine), build(case, theirs)
     a_before, b_before = a.to_bytes(), b.to_bytes()
@@ -457,7 +465,7 @@ def operands_are_left_alone(case: SketchCase, events: list[Event], data: Any) ->
 
 @_of_examples
 def questions_change_nothing(case: SketchCase, events: list[Event]) -> None:
-    """Asking, printing, copying, encoding: same bytes and answers before and after."""
+    """Questions, ``repr``, copies and ``to_bytes`` change neither bytes nor answers."""
     asked, silent = build(case, events), build(case, events)
     questions = case.questions(events)
     answers = [asked.query(**question) for question in questions]
@@ -472,7 +480,7 @@ def questions_change_nothing(case: SketchCase, events: list[Event]) -> None:
 
 
 def each_setting_must_agree_to_merge(case: SketchCase) -> None:
-    """Sketches that differ in any one setting, or in kind, are refused by name; nothing changes."""
+    """Sketches that differ in one setting or in class do not merge; the error says which."""
     sketch = case.make()
     sketch.update_many(**case.stream(10))
     before = sketch.to_bytes()
@@ -487,7 +495,7 @@ def each_setting_must_agree_to_merge(case: SketchCase) -> None:
 
 
 def bad_updates_change_nothing(case: SketchCase) -> None:
-    """A refused update raises its error and leaves the state as it was."""
+    """A refused update raises its error and does not change the state."""
     for columns in ({}, case.stream(100)):
         sketch = case.make()
         if columns:
@@ -502,7 +510,7 @@ def bad_updates_change_nothing(case: SketchCase) -> None:
 
 @_of_examples
 def bytes_round_trip(case: SketchCase, events: list[Event], data: Any) -> None:
-    """Read back, a sketch is equal, answers alike and goes on as if never written."""
+    """A sketch that was read from bytes equals the original, now and after more updates."""
     cut = data.draw(st.integers(0, len(events)))
     sketch = build(case, events[:cut])
     frame = sketch.to_bytes()
@@ -521,7 +529,7 @@ def bytes_round_trip(case: SketchCase, events: list[Event], data: Any) -> None:
 
 @_of_examples
 def many_are_encoded_like_one(case: SketchCase, events: list[Event], data: Any) -> None:
-    """``encode_many`` and ``decode_many`` equal a loop over sketches, empty ones included."""
+    """``encode_many`` and ``decode_many`` equal loops over sketches, also empty ones."""
     sketches = [build(case, part) for part in _split(data.draw, events, 6)]
     sketches += [make() for make in case.varied.values()]
     frames = encode_many(sketches)
@@ -530,7 +538,7 @@ def many_are_encoded_like_one(case: SketchCase, events: list[Event], data: Any) 
 
 
 def truncated_bytes_are_refused(case: SketchCase) -> None:
-    """Every proper prefix, and every extension, is corrupt."""
+    """Every proper prefix of the bytes, and every extension, raises an error."""
     sketch = case.make()
     sketch.update_many(**case.stream(300))
     frame = sketch.to_bytes()
@@ -539,7 +547,7 @@ def truncated_bytes_are_refused(case: SketchCase) -> None:
 
 
 def mutated_bytes_are_refused_or_harmless(case: SketchCase) -> None:
-    """Bytes with a few changes are corrupt, or a sketch like any other; half have a right CRC."""
+    """Bytes with some changes raise an error or are a valid sketch; half keep a valid CRC."""
     rng = random.Random(1)
     sketches = [case.make().empty_like(merge_levels=levels) for levels in (0, 0, 0, 2)]
     for sketch, size in zip(sketches, (0, 5, 300, 300), strict=True):
@@ -635,7 +643,7 @@ def _mutate(frame: bytearray, rng: random.Random) -> None:
 
 
 def bytes_are_the_same_in_every_process(case: SketchCase) -> None:
-    """Processes with other hash seeds write the same bytes."""
+    """The bytes do not depend on ``PYTHONHASHSEED``."""
     sketch = case.make()
     columns = case.stream(2_000)
     order = pickle.dumps((sys.path, type(sketch).__module__, sketch.to_bytes(), columns))
@@ -661,7 +669,7 @@ def bytes_are_the_same_in_every_process(case: SketchCase) -> None:
 
 
 def memory_is_bounded(case: SketchCase) -> None:
-    """The size does not grow with the stream."""
+    """The size of the bytes stays below ``most_bytes`` for a long stream."""
     sketch = case.make()
     columns = case.stream(200_000)
     sketch.update_many(**columns)
@@ -669,7 +677,7 @@ def memory_is_bounded(case: SketchCase) -> None:
 
 
 def threads_may_read_at_once(case: SketchCase) -> None:
-    """While none writes: rows that are still buffered are absorbed once, whoever asks first."""
+    """Several threads may ask a sketch with buffered rows while none updates it."""
     rows = _rows_of(case.stream(400))
     frame = build(case, rows[:200]).to_bytes()
 
@@ -699,7 +707,7 @@ def threads_may_read_at_once(case: SketchCase) -> None:
 
 
 def interrupted_calls_lose_nothing(case: SketchCase) -> None:
-    """A call that is interrupted, at any line, leaves everything as before it or as after it."""
+    """A call that is interrupted at any line has no effect or its whole effect."""
     lost = [
         f"{name}, {where}"
         for name, make, call, bytes_of in _interruptible(case)
@@ -816,19 +824,19 @@ def _merges(case: SketchCase) -> bool:
 
 @_of_examples
 def order_does_not_matter(case: SketchCase, events: list[Event], data: Any) -> None:
-    """Any order of arrival leads to the same bytes."""
+    """Any order of the events gives the same bytes."""
     assert build(case, data.draw(st.permutations(events))) == build(case, events)
 
 
 @_of_examples
 def duplicates_do_not_matter(case: SketchCase, events: list[Event], data: Any) -> None:
-    """An event that arrives again changes nothing."""
+    """Adding an event again changes nothing."""
     again = [event for event in events if data.draw(st.booleans())]
     assert build(case, [*events, *again]) == build(case, events)
 
 
 def shifting_all_times_shifts_nothing_else(case: SketchCase) -> None:
-    """There is no special time: far future, far past, and across zero alike."""
+    """The same events far in the future, far in the past, or across 0, give the same answers."""
     assert case.time is not None
     name = case.time
 
