@@ -374,7 +374,7 @@ class SuperExponential(Decay):
     kinds = frozenset({"super_exponential"})
 
     def __post_init__(self) -> None:
-        """The power must be above 1, which would be exponential."""
+        """The power must be above 1: with 1 it would be exponential."""
         super().__post_init__()
         if self.power <= 1:
             raise ValueError(f"power must be above 1, got {self.power:g}; there is Exponential")
