@@ -10,10 +10,8 @@ Answers are compared with the exact answer that the case computes, never with ot
 """
 
 import inspect
-import os
 import pickle
 import random
-import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,6 +38,7 @@ from recency.estimate import Estimate
 from recency.serialization import decode_many, encode_keyed, encode_many, loads
 from recency.sketch import Sketch, merge_all
 from recency.testing.faults import interruptions
+from recency.testing.processes import HASH_SEEDS, bytes_elsewhere
 from recency.timeunit import YEARS
 
 Event = Mapping[str, Any]
@@ -644,28 +643,10 @@ def _mutate(frame: bytearray, rng: random.Random) -> None:
 
 def bytes_are_the_same_in_every_process(case: SketchCase) -> None:
     """The bytes do not depend on ``PYTHONHASHSEED``."""
-    sketch = case.make()
-    columns = case.stream(2_000)
-    order = pickle.dumps((sys.path, type(sketch).__module__, sketch.to_bytes(), columns))
+    sketch, columns = case.make(), case.stream(2_000)
+    elsewhere = [bytes_elsewhere(seed, sketch, columns) for seed in HASH_SEEDS]
     sketch.update_many(**columns)
-    program = (
-        "import importlib, pickle, sys, recency\n"
-        "sys.path[:], module, frame, columns = pickle.load(sys.stdin.buffer)\n"
-        "importlib.import_module(module)\n"
-        "sketch = recency.loads(frame)\n"
-        "sketch.update_many(**columns)\n"
-        "sys.stdout.buffer.write(sketch.to_bytes())\n"
-    )
-    for seed in ("0", "12345"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed}
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            input=order,
-            env=environment,
-            capture_output=True,
-            check=True,
-        )
-        assert done.stdout == sketch.to_bytes()
+    assert elsewhere == [sketch.to_bytes()] * len(HASH_SEEDS)
 
 
 def memory_is_bounded(case: SketchCase) -> None:
