@@ -11,8 +11,8 @@ belong to a cell that stays later on, so cells have at most W/17 ticks: a block 
 begins up to L − W, and is not old enough to be a cell, ends before L − W + 2ʲ and after
 L − 16·2ʲ, and these are disjoint if 17·2ʲ ≤ W.
 
-**Sums** are exact: integers in units of 2⁻¹⁰⁸⁸, with digits to the base 2³². All float64 numbers are
-such integers. Digits that are 0 are not kept.
+**Sums** are exact: integers in units of 2⁻¹⁰⁸⁸, which all float64 numbers are, with digits to the
+base 2³². Digits that are 0 are not kept.
 """
 
 import math
@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recency.core import by_key
 from recency.core.arrays import (
@@ -49,6 +50,12 @@ _LOW = (1 << _DIGIT) - 1
 _LEAST_EXPONENT = -1074
 _UNIT = -34 * _DIGIT  # the exponent of the unit
 _HUGE, _DOWN = PLACES - 4, 128  # places from which sums of floats may overflow: less 128 bits
+_NUMBER_BITS = _AGE_BITS + 2
+NUMBERS = 64 << _NUMBER_BITS
+"""No number of a cell is as large."""
+LEAST_WHOLE = -_UNIT // _DIGIT
+"""The place of the lowest digit of integers."""
+MOST_DIGIT = _LOW
 _BINS_BITS = 12
 _BLOCK = 1 << 15  # rows whose sums are taken at once
 _MOST_ROWS = 1 << 24  # rows whose sums fit 64 bits
@@ -78,6 +85,21 @@ def _masks(levels: Int64Array) -> Int64Array:
     return masks
 
 
+def codes_at(times: Int64Array, keys: Int64Array, clocks: Int64Array, most: int) -> Int64Array:
+    """Numbers of the cells of times: by key, then the youngest first."""
+    now = by_key.of_rows(clocks, keys)
+    return _codes(times, keys, now, levels_at(times, now, most))
+
+
+def _codes(
+    times: Int64Array, keys: Int64Array, clocks: Int64Array, levels: Int64Array
+) -> Int64Array:
+    # Fewer than 64 blocks ago: from 2 · 17 on blocks are cells of the next level, or expire.
+    back = (clocks >> levels) - (times >> levels)
+    codes: Int64Array = keys * NUMBERS + (levels << _NUMBER_BITS) + back
+    return codes
+
+
 @dataclass(frozen=True, eq=False)
 class AgeCells:
     """The digits of the sums of all cells, by key, then first tick, then place."""
@@ -102,6 +124,28 @@ class AgeCells:
     def _columns(self) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
         return self.keys, self.firsts, self.places, self.digits
 
+    @staticmethod
+    def of_codes(
+        codes: Int64Array, places: Int64Array, digits: Int64Array, clocks: Int64Array
+    ) -> "AgeCells | None":
+        """The inverse of :meth:`codes`, for :meth:`at`; None if some are before time."""
+        keys, numbers = np.divmod(codes, NUMBERS)
+        levels = numbers >> _NUMBER_BITS
+        if (levels > MOST_LEVEL).any():
+            return None
+        back, now = numbers & ((1 << _NUMBER_BITS) - 1), by_key.of_rows(clocks, keys) >> levels
+        if (ticks_between(np.int64(INT64_MIN) >> levels, now) < back.view(np.uint64)).any():
+            return None
+        return AgeCells(keys, (now - back) << levels, places, digits)
+
+    def codes(self, clocks: Int64Array, most: int) -> Int64Array:
+        """Numbers of cells at clocks: by key, then the youngest first."""
+        return codes_at(self.firsts, self.keys, clocks, most)
+
+    def renamed(self, keys: Int64Array) -> "AgeCells":
+        """The same under other keys; to be put in order by :meth:`at`."""
+        return replace(self, keys=keys[self.keys])
+
     def only(self, rows: Int64Array | BoolArray | slice) -> "AgeCells":
         """Some of the digits."""
         return AgeCells(*(column[rows] for column in self._columns()))
@@ -119,7 +163,7 @@ class AgeCells:
         if not self.keys.size:
             return [self] * size
         cuts = np.searchsorted(self.keys, np.arange(size + 1)).tolist()
-        parts = (self.only(slice(a, b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True))
+        parts = (self.only(slice(a, b)) for a, b in pairwise(cuts))
         return [replace(part, keys=np.zeros_like(part.keys)) for part in parts]
 
     @property
@@ -167,9 +211,8 @@ class AgeCells:
                 *map(np.concatenate, zip(cells._columns(), above._columns(), strict=True))
             )
 
-    def sums(self, which: BoolArray, size: int) -> FloatArray:
+    def sums(self, rows: NDArray[np.intp] | slice, size: int) -> FloatArray:
         """The sum of some digits of each of ``size`` keys, rounded once."""
-        rows = np.flatnonzero(which)
         keys, places, digits = self.keys[rows], self.places[rows], self.digits[rows]
         down = np.zeros(size, dtype=np.int64)
         down[keys[places >= _HUGE]] = _DOWN
@@ -268,13 +311,19 @@ def _sums_of_bins(
     top = 0 if amounts is None else int(np.frexp(amounts.max())[1])
     for begin in range(0, times.size, _BLOCK):
         bins = (times[begin : begin + _BLOCK] >> shift) - base
+        rows, starts = bins.size, run_starts(bins)
+        if 4 * starts.size < rows:  # adding to one bin again and again would take longer
+            bins = bins[starts]
         if amounts is None:
-            counts = np.bincount(bins)
-            sums.setdefault(0, np.zeros(size, dtype=np.int64))[: counts.size] += counts
+            counts = np.bincount(bins, run_lengths(starts, rows) if bins.size < rows else None)
+            held = sums.setdefault(0, np.zeros(size, dtype=np.int64))
+            held[: counts.size] += counts.astype(np.int64)
             continue
         for exponent, chunk in _chunks(amounts[begin : begin + _BLOCK], top):
-            added = np.ldexp(np.bincount(bins, chunk), -exponent).astype(np.int64)
-            sums.setdefault(exponent, np.zeros(size, dtype=np.int64))[: added.size] += added
+            told = np.add.reduceat(chunk, starts) if bins.size < rows else chunk
+            added = np.ldexp(np.bincount(bins, told), -exponent).astype(np.int64)
+            held = sums.setdefault(exponent, np.zeros(size, dtype=np.int64))
+            held[: added.size] += added
     return sums
 
 
@@ -306,8 +355,7 @@ def _summed_in_order(
         ticks, now = times[rows], clocks[keys[rows]]
         levels = levels_at(ticks, now, most)
         firsts[rows] = ticks & ~_masks(levels)
-        # A cell is less than 64 times as long as it is old.
-        cells[rows] = (keys[rows] << 12) + (levels << 6) + ((now >> levels) - (ticks >> levels))
+        cells[rows] = _codes(ticks, keys[rows], now, levels)
     order = stable_order(cells)
     starts = run_starts(cells[order])
     of_cells = order[starts]

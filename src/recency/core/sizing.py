@@ -248,6 +248,22 @@ def rank_margins(n: FloatArray, confidence: float) -> FloatArray:
     return np.minimum(1.0, np.sqrt(math.log(2 / doubt) / (2 * n)))
 
 
+def least_means(
+    totals: FloatArray, squares: FloatArray, confidence: float, bounds: int
+) -> FloatArray:
+    """Lower ends of :func:`sum_interval` of many sums; all hold at once, ``bounds`` for each.
+
+    By the formula of Wilson & Hilferty, which is below the quantile of a Gamma distribution where
+    the doubt is at most 0.07, and no more than 1 % of a standard deviation above it elsewhere.
+    """
+    z = NormalDist().inv_cdf(_DOUBT_SHARE * (1 - confidence) / (2 * bounds))
+    shapes = totals**2 / np.maximum(squares, _NEGLIGIBLE)
+    shapes_from_1 = np.maximum(shapes, 1.0)
+    root = 1 - 1 / (9 * shapes_from_1) + z / (3 * np.sqrt(shapes_from_1))
+    least: FloatArray = np.where(shapes < 1, 0.0, totals * np.maximum(root, 0.0) ** 3)
+    return least
+
+
 def poisson_interval(n: int, doubt: float) -> tuple[float, float]:
     """Means for which n or more, and n or fewer, have probability ``doubt``/2 each."""
     return weighted_interval(float(n), float(n), doubt)

@@ -144,7 +144,7 @@ class NameSample:
         of_names = tally.of_names
         extra = tally.stream, tally.named
         states = SampleStates(
-            body.sample, of_names.seen, of_names.known_latest, extra, tally.named_by_id
+            body.sample, of_names.seen, of_names.known_latest, extra, (tally.named_by_id,)
         )
         write_states(states, _CODECS, writer)
 
@@ -153,7 +153,7 @@ class NameSample:
     ) -> tuple[dict[str, Any], KeyedSample]:
         """The inverse; refuses what no stream leads to, given what else was counted."""
         body = self.empty(reader.size, 0)
-        states = read_states(body.sample, self.window, _LEVELS, 2, _CODECS, reader, ids=True)
+        states = read_states(body.sample, self.window, _LEVELS, 2, _CODECS, reader, flags=1)
         name, (stream, named) = reader.name, states.extra
         identity, items = states.sample.columns
         hashes = hash_items(list(items), self.seed)
@@ -173,7 +173,7 @@ class NameSample:
             "stream": stream,
             "named_latest": latest,
             "named": named,
-            "named_by_id": states.by_id,
+            "named_by_id": states.flags[0],
         }
         return fields, body.of(states.sample)
 

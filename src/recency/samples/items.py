@@ -27,7 +27,8 @@ class Items:
     """Rows are (hash, time), and the item where items are kept. Counts nothing."""
 
     numbers: tuple[str, ...] = ()
-    knows_ids = draws_coins = False
+    flags: tuple[str, ...] = ()
+    draws_coins = False
 
     def __init__(self, seed: int, keep_items: bool, unit: str | None) -> None:
         self.seed, self.keep_items, self.unit = seed, keep_items, unit
@@ -36,7 +37,7 @@ class Items:
         """Coins are hashes of items, whatever the stream."""
         return PerKey.empty(size)
 
-    def tally(self, latest: Int64Array, numbers: tuple[Int64Array, ...], by_id: Any) -> PerKey:
+    def tally(self, latest: Int64Array, numbers: tuple[Int64Array, ...], flags: Any) -> PerKey:
         """The clock alone."""
         return PerKey(latest)
 

@@ -150,7 +150,7 @@ class RandomizedWave(Sketch):
         """
         if where is not None:
             _check_items(view, "where")
-        rows = WindowSample(view, window, now)
+        rows = WindowSample(view, view.since(window, now))
         matches = None if where is None else _matches(rows, where)
         sampled = rows.is_sampled if matches is None else rows.is_sampled & matches
         seen = rows.count(matches).astype(np.float64)
@@ -163,7 +163,7 @@ class RandomizedWave(Sketch):
         All of them while they are few, otherwise between one and two times ``capacity``, roughly.
         """
         _check_items(view, "sample")
-        rows = WindowSample(in_order(view), window, now)
+        rows = WindowSample(in_order(view), view.since(window, now))
         return list(rows.sample.columns[1][rows.present[rows.is_sampled]])
 
 
