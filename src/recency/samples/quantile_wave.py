@@ -199,13 +199,14 @@ def _quantiles(view: View, qs: Any, window: Any, now: Any) -> Estimate:
     """A row of quantiles for each key."""
     shares = np.atleast_1d(validate.numbers(qs, "q", 0, 1))
     ranks = _Ranks(view, window, now)
-    sizes = np.maximum(ranks.counts, 1)[:, None]
+    counts = ranks.counts[:, None]
+    sizes = np.maximum(counts, 1)
     places = np.ceil(counts_reaching(shares, sizes)).astype(np.int64) - 1
     below, above = ranks.bounds.of_quantiles(shares)
     in_order, starts = ranks.in_order()
     asked = np.stack([np.clip(places, below, above), below, above])
     value, lower, upper = in_order[starts + np.clip(asked, 0, sizes - 1)]
-    lower, upper = np.where(below < 0, -np.inf, lower), np.where(above >= sizes, np.inf, upper)
+    lower, upper = np.where(below < 0, -np.inf, lower), np.where(above >= counts, np.inf, upper)
     is_useless = np.all(np.isinf(lower) & np.isinf(upper), axis=1)
     return ranks.answered(Estimate(value, lower, upper), is_useless)
 
