@@ -266,9 +266,8 @@ def _summed(
     """Digits of the sums of rows, without most of what has expired."""
     # Cells reach back behind the cutoff, by less than their length.
     behind = np.maximum(cutoffs, INT64_MIN + (1 << most)) - (1 << most)
-    kept = times > by_key.of_rows(behind, keys)
-    if not kept.all():
-        index = np.flatnonzero(kept)
+    if times.size and times.min() <= behind.max():
+        index = np.flatnonzero(times > by_key.of_rows(behind, keys))
         keys, times = keys[index], times[index]
         amounts = None if amounts is None else amounts[index]
     if not times.size:
@@ -321,7 +320,7 @@ def _sums_of_bins(
             continue
         for exponent, chunk in _chunks(amounts[begin : begin + _BLOCK], top):
             told = np.add.reduceat(chunk, starts) if bins.size < rows else chunk
-            added = np.ldexp(np.bincount(bins, told), -exponent).astype(np.int64)
+            added = _whole(np.bincount(bins, told), exponent)
             held = sums.setdefault(exponent, np.zeros(size, dtype=np.int64))
             held[: added.size] += added
     return sums
@@ -364,10 +363,17 @@ def _summed_in_order(
         return [_digits(keys, firsts, run_lengths(starts, order.size), 0)]
     ordered = amounts[order]
     sums = {
-        exponent: np.add.reduceat(np.ldexp(chunk, -exponent).astype(np.int64), starts)
+        exponent: np.add.reduceat(_whole(chunk, exponent), starts)
         for exponent, chunk in _chunks(ordered, int(np.frexp(ordered.max())[1]))
     }
     return [_digits(keys, firsts, each, exponent) for exponent, each in _positive(sums)]
+
+
+def _whole(multiples: FloatArray, exponent: int) -> Int64Array:
+    """Multiples of 2ᵉ over 2ᵉ."""
+    if exponent < -1000:  # where 2⁻ᵉ is no float
+        return np.ldexp(multiples, -exponent).astype(np.int64)
+    return (multiples * math.ldexp(1.0, -exponent)).astype(np.int64)
 
 
 def _positive(sums: dict[int, Int64Array]) -> Iterator[tuple[int, Int64Array]]:

@@ -54,22 +54,22 @@ class AgeSplit:
 def window_sums(view: View, since: Int64Array, weights: FloatArray) -> Estimate:
     """The sum of the weights of events later than ``since``, of each key."""
     rows = WindowSample(view, since)
+    asked = view.state.tally.is_counted & ~rows.is_exact
+    if asked.size and asked.all():
+        return _bounded(view, since, weights, rows)
     told = rows.sums(weights)
     estimate = rows.estimate(told.events, told.seen)
-    is_counted = view.state.tally.is_counted
-    estimate = rows.refused(estimate, told.small, told.factor, ~is_counted)
-    asked = is_counted & ~rows.is_exact
+    estimate = rows.refused(estimate, told.small, told.factor, ~asked)
     if not asked.any():
         return estimate
-    bounded = _bounded(view, since, weights, rows, AgeSplit(view, since))
+    bounded = _bounded(view, since, weights, rows)
     fields = zip(vars(bounded).values(), vars(estimate).values(), strict=True)
     return Estimate(*(np.where(asked, new, old) for new, old in fields))
 
 
-def _bounded(
-    view: View, since: Int64Array, weights: FloatArray, rows: WindowSample, split: AgeSplit
-) -> Estimate:
+def _bounded(view: View, since: Int64Array, weights: FloatArray, rows: WindowSample) -> Estimate:
     """What is known of keys that have cells."""
+    split = AgeSplit(view, since)
     times = rows.sample.times
     part = rows.sums(weights, times[rows.present] <= by_key.of_rows(split.last, rows.keys))
     outer = WindowSample(view, split.before)
