@@ -320,7 +320,7 @@ def _sums_of_bins(
             continue
         for exponent, chunk in _chunks(amounts[begin : begin + _BLOCK], top):
             told = np.add.reduceat(chunk, starts) if bins.size < rows else chunk
-            added = _whole(np.bincount(bins, told), exponent)
+            added = _whole(np.bincount(bins, told).astype(np.float64), exponent)
             held = sums.setdefault(exponent, np.zeros(size, dtype=np.int64))
             held[: added.size] += added
     return sums
