@@ -80,8 +80,8 @@ def _bounded(view: View, since: Int64Array, weights: FloatArray, rows: WindowSam
     least = np.where(wrong, np.minimum(part.seen.lower, split.within), least)
     other = np.where(wrong, np.minimum(rest.seen.lower, split.within - least), other)
     # Both tell the part, the better the less they vary.
-    varies, more = _variance(rows, part), _variance(outer, rest)
-    share = np.where(split.is_whole, varies / (varies + more), 0.0)
+    by, by_rest = _deviation(rows, part), _deviation(outer, rest)
+    share = np.where(split.is_whole, (by / np.hypot(by, by_rest)) ** 2, 0.0)
     left = split.within - np.maximum(rest.events.value, rest.seen.value)
     middle = (1 - share) * np.maximum(part.events.value, part.seen.value) + share * left
     lower = _further(split.inside + least, 1 - _OUTWARD)
@@ -110,7 +110,7 @@ def _least(rows: WindowSample, told: Told) -> FloatArray:
     return least
 
 
-def _variance(rows: WindowSample, told: Told) -> FloatArray:
+def _deviation(rows: WindowSample, told: Told) -> FloatArray:
     """About how much the sum varies, and never 0."""
-    variance: FloatArray = told.factor * (told.small + 1) * rows.scales**2
-    return variance
+    deviation: FloatArray = np.sqrt(told.factor * (told.small + 1)) * rows.scales
+    return deviation
