@@ -2,6 +2,7 @@
 
 import zlib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -131,6 +132,33 @@ def test_forged_sums_are_corrupt(cls):
     put_into(sketch, by_id=False)
     with pytest.raises(CorruptSketchError, match="and there were none"):
         loads(sketch.to_bytes())
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize("flags", [2, 4, 5, 6, 8, 15])
+def test_flags_that_no_stream_leads_to_are_corrupt(cls, flags):
+    sketch = cls(capacity=40)
+    if flags % 2:
+        sketch.update(1, at=1)
+    frame = sketch.to_bytes()
+    place = 6 + frame[5]
+    assert frame[place] == flags % 2
+    body = frame[:place] + bytes([flags]) + frame[place + 1 : -4]
+    with pytest.raises(CorruptSketchError):
+        loads(body + zlib.crc32(body).to_bytes(4, "little"))
+
+
+@pytest.mark.parametrize("name", ["sum-event-ids", "quantile-event-ids"])
+def test_bytes_from_before_there_were_sums_have_none_from_then_on(name):
+    path = Path(__file__).parents[1] / "golden" / "v1" / f"{name}.bin"
+    sketch = loads(path.read_bytes())
+    assert tally_of(sketch).by_id[0]
+    sketch.update(1, at=2000, id="new")
+    assert not is_counted(sketch)
+    assert loads(sketch.to_bytes()) == sketch
+    assert not is_counted(merge_all([sketch, sketch.empty_like()]))
+    answer = ask(sketch)(1000)
+    assert answer.lower <= answer.value <= answer.upper
 
 
 def test_every_change_of_a_number_is_refused_or_another_state():

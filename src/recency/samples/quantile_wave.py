@@ -53,7 +53,8 @@ class QuantileWave(Sketch):
     log₂(events / capacity) levels of so many values are kept.
 
     **Merging** is exact. Sketches that are built side by side need different ``stream`` numbers, or
-    ids; see :class:`~recency.SumWave`.
+    ids; see :class:`~recency.SumWave`. Where all events have one, intervals cover however often
+    an event is repeated with its id.
 
     **Time.** Late events count where they belong. Windows are half-open, (now − window, now].
 

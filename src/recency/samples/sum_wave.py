@@ -47,6 +47,9 @@ class SumWave(Sketch):
     **Merging** is exact. Sketches that are built side by side need different ``stream`` numbers, or
     ids: otherwise the events with equal indices in all of them share coins and their errors add up.
 
+    **Ids.** Where all events have one, exact sums are kept by age as well: intervals are narrower,
+    and cover however often an event is repeated with its id.
+
     **Time.** Late events count where they belong. Windows are half-open, (now − window, now].
 
     Parameters
