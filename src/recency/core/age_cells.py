@@ -80,6 +80,12 @@ def levels_at(times: Int64Array, clocks: Int64Array, most: int) -> Int64Array:
     return np.minimum(levels, most)
 
 
+def firsts_at(times: Int64Array, clocks: Int64Array, most: int) -> Int64Array:
+    """The first tick of the cell of each time at a clock."""
+    firsts: Int64Array = times & ~_masks(levels_at(times, clocks, most))
+    return firsts
+
+
 def _masks(levels: Int64Array) -> Int64Array:
     masks: Int64Array = (np.int64(1) << levels) - 1
     return masks
@@ -120,6 +126,12 @@ class AgeCells:
         keys = [cells[i].keys + first_keys[i] for i in filled]
         rest = zip(*(cells[i]._columns()[1:] for i in filled), strict=True)
         return AgeCells(np.concatenate(keys), *map(np.concatenate, rest))
+
+    @staticmethod
+    def together(cells: Sequence["AgeCells"]) -> "AgeCells":
+        """The digits of several, of the same keys; to be put in order by :meth:`at`."""
+        columns = zip(*(each._columns() for each in cells), strict=True)
+        return AgeCells(*map(np.concatenate, columns))
 
     def _columns(self) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
         return self.keys, self.firsts, self.places, self.digits
@@ -207,9 +219,7 @@ class AgeCells:
                 return cells.only(digits > 0) if not digits.all() else cells
             above = cells.only(over)
             above = replace(above, places=above.places + 1, digits=carry[over])
-            cells = AgeCells(
-                *map(np.concatenate, zip(cells._columns(), above._columns(), strict=True))
-            )
+            cells = AgeCells.together([cells, above])
 
     def sums(self, rows: NDArray[np.intp] | slice, size: int) -> FloatArray:
         """The sum of some digits of each of ``size`` keys, rounded once."""
@@ -247,8 +257,7 @@ class AgeCells:
                 cutoffs,
                 most,
             )
-        columns = zip(*(part._columns() for part in parts), strict=True)
-        return AgeCells(*map(np.concatenate, columns)).at(clocks, cutoffs, most)
+        return AgeCells.together(parts).at(clocks, cutoffs, most)
 
 
 _none = np.empty(0, dtype=np.int64)

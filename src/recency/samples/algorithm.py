@@ -341,7 +341,7 @@ class SampleAlgorithm(Algorithm):
             tuple(getattr(tally, name) for name in self.intake.flags),
         )
         self.retention.write(states, body, self.elements.codecs, writer)
-        self.sums.write(tally, body.cells, writer)
+        self.sums.write(tally, body.cells, body.sample, writer)
 
     def read(self, reader: RecordReader) -> State:
         """The inverse."""
@@ -352,7 +352,7 @@ class SampleAlgorithm(Algorithm):
         tally = self.intake.tally(latest, states.extra, states.flags)
         body, flaw = self.retention.restored(tally, states)
         _refuse(reader.name, flaw)
-        cells = self.sums.read(tally, reader)
+        cells = self.sums.read(tally, body.sample, reader)
         _refuse(reader.name, self.sums.flaw(tally, cells, body.sample))
         return State(tally, replace(body, cells=cells))
 
