@@ -141,7 +141,10 @@ def test_a_bank_of_frames_needs_a_sketch_for_a_prototype():
 
 
 def test_a_bank_of_nothing_is_written_even_if_its_decay_cannot_be():
-    assert Bank(DecayedSample(decay=Custom(lambda age: np.ones_like(age, dtype=float)))).to_bytes() == {}
+    assert (
+        Bank(DecayedSample(decay=Custom(lambda age: np.ones_like(age, dtype=float)))).to_bytes()
+        == {}
+    )
 
 
 def test_prototypes():

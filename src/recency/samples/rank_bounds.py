@@ -11,6 +11,7 @@ from recency.samples.window_sample import WindowSample
 from recency.samples.window_sums import AgeSplit
 
 _HALVINGS = 50
+_OUTWARD = 1 + 2.0**-50
 
 
 class RankBounds(Protocol):
@@ -97,8 +98,10 @@ class AgeBounds:
         squares = squares + (shares * self._rest_scale) ** 2 * self._rest_square
         least = least_means(sums, squares, self._confidence, bounds)
         least = np.maximum(least, sampled + shares * self._rest)  # these are events themselves
-        reached: BoolArray = least > shares * self._total
-        return reached if strictly else reached | (least == shares * self._total)
+        # More is more by more than 1 − q was rounded.
+        asked = shares * self._total * (_OUTWARD if strictly else 1.0)
+        reached: BoolArray = least > asked if strictly else least >= asked
+        return reached
 
     def of_rank(self, not_above: Int64Array) -> tuple[FloatArray, FloatArray]:
         """The largest shares that are surely reached, from below and from above."""
