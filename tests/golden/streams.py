@@ -100,6 +100,15 @@ def _events(cls, ids, **settings):
     return merge_all(parts)
 
 
+def _aged(cls):
+    """Of one window that is shorter than the stream; numbers of all sizes, and equal events."""
+    sketch = cls(500, 0.3, capacity=30, unit="s")
+    rows = np.arange(3000)
+    sketch.update_many(rows % 97 / (1 + rows % 31), at=_late(3000) - 400, id=rows % 1000)
+    sketch.update_many([2.0**60, 2.0**-60, 0.0], at=[600, 599, 601], id=["a", b"b", 3])
+    return sketch
+
+
 def _nth_recent():
     sketch = NthRecentWave(window=3000, relative_error=0.1)
     sketch.update_many(_values(3000) % 2, at=_times(3000))
@@ -112,9 +121,11 @@ STREAMS |= {
     "randomized-empty": lambda: RandomizedWave(window=10, seed=3, capacity=57),
     "randomized-integers": lambda: _distinct(_values(4000) * 1000 + np.arange(4000)),
     "randomized-kept": lambda: _distinct(_MIXED * 5, keep_items=True, capacity=4),
-    "sum-event-ids": lambda: _events(SumWave, ids=True),
+    "sum-age-cells": lambda: _events(SumWave, ids=True),
+    "sum-age-cells-expired": lambda: _aged(SumWave),
     "sum-indices": lambda: _events(SumWave, ids=False, seed=5),
-    "quantile-event-ids": lambda: _events(QuantileWave, ids=True),
+    "quantile-age-cells": lambda: _events(QuantileWave, ids=True),
+    "quantile-age-cells-expired": lambda: _aged(QuantileWave),
     "quantile-indices": lambda: _events(QuantileWave, ids=False, confidence=0.9),
     "nth-recent": _nth_recent,
 }
@@ -237,6 +248,9 @@ READ_ONLY = dict.fromkeys(
         "correlated-finite",
     ],
     "coins came from ids alone, not from id, time and value",
+) | dict.fromkeys(
+    ["sum-event-ids", "quantile-event-ids"],
+    "sums by age were not kept",
 )
 
 

@@ -11,6 +11,7 @@ from recency.core.sizing import (
     capacity_for_ranks,
     kept_rank_error,
     kept_relative_error,
+    least_means,
     poisson_at_most,
     weighted_interval,
 )
@@ -41,6 +42,23 @@ def test_poisson_intervals_are_garwoods(n, doubt):
         assert 1 - at_most(n - 1, lower) == pytest.approx(doubt / 2, rel=1e-6)
     else:
         assert lower == 0
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.999, 1 - 1e-6])
+@pytest.mark.parametrize("bounds", [1, 100])
+def test_least_means_of_many_are_not_above_the_lower_ends_of_intervals(confidence, bounds):
+    n = np.unique(np.geomspace(1, 10**6, 60).astype(int))
+    exact = [
+        weighted_interval(float(k), float(k), 0.7 * (1 - confidence) / bounds)[0]
+        for k in n.tolist()
+    ]
+    found = least_means(n.astype(float), n.astype(float), confidence, bounds)
+    room = 0.01 * np.sqrt(n) if 0.7 * (1 - confidence) / bounds > 0.07 else 1e-6 * n
+    assert (found <= exact + room).all()
+    assert (found >= np.array(exact) - 0.05 * np.sqrt(n)).all()
+    wider = least_means(n.astype(float), 3.0 * n, confidence, bounds)
+    assert (wider <= found).all()
+    assert wider[0] == 0
 
 
 def test_capacity_and_error_are_inverse():

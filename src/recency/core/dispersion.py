@@ -19,7 +19,9 @@ takes the place of the normal one.
 
 **What is not seen**: an event repeated so often that it is a good part of the window by itself, and
 that was not sampled, leaves no trace, unless its level overflowed because of it: then that level
-has more elements than all levels above it, which have as many on average (:func:`sharing`).
+has more elements than all levels above it, which have as many on average (:func:`sharing`). Lower
+bounds hold all the same, as such an event only adds to the truth; see
+:mod:`recency.samples.window_sums` for what follows where exact sums are known as well.
 """
 
 from statistics import NormalDist

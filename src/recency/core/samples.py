@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from recency.core.age_cells import NO_CELLS, AgeCells
 from recency.core.arrays import Int64Array, offsets, ranges
 from recency.core.level_sample import Columns, LevelSample, Places
 
@@ -20,6 +21,8 @@ class Samples:
     """How many samples each sketch has."""
     labels: Columns = ()
     """What is known of each sample."""
+    cells: AgeCells = NO_CELLS
+    """Sums beside the samples, for some of the sketches or for none."""
 
     @classmethod
     def joined(cls, bodies: Sequence["Samples"]) -> "Samples":
@@ -34,13 +37,15 @@ class Samples:
             sample,
             np.concatenate([each.counts for each in bodies]),
             tuple(map(np.concatenate, zip(*(each.labels for each in bodies), strict=True))),
+            AgeCells.joined([each.cells for each in bodies], [each.counts.size for each in bodies]),
         )
 
     def take(self, keys: Int64Array) -> "Samples":
         """Those of some sketches."""
         counts = self.counts[keys]
         rows = ranges(offsets(self.counts)[:-1][keys], counts)
-        return Samples(self.sample.take(rows), counts, tuple(each[rows] for each in self.labels))
+        labels = tuple(each[rows] for each in self.labels)
+        return Samples(self.sample.take(rows), counts, labels, self.cells.take(keys))
 
     def split(self) -> list["Samples"]:
         """Each sketch's own."""
@@ -50,7 +55,8 @@ class Samples:
         samples = self.sample.take(np.arange(bounds[-1])).split(bounds)
         counts = (self.counts[i : i + 1] for i in range(self.counts.size))
         labels = (tuple(each[a:b] for each in self.labels) for a, b in pairwise(bounds.tolist()))
-        return [Samples(*each) for each in zip(samples, counts, labels, strict=True)]
+        cells = self.cells.split(self.counts.size)
+        return [Samples(*each) for each in zip(samples, counts, labels, cells, strict=True)]
 
     def owners(self) -> Int64Array:
         """The sketch of each element."""
@@ -77,4 +83,4 @@ class Samples:
     @property
     def nbytes(self) -> int:
         """Memory held."""
-        return self.sample.nbytes
+        return self.sample.nbytes + self.cells.nbytes

@@ -146,7 +146,7 @@ class NameSample:
         of_names = tally.of_names
         extra = tally.stream, tally.named
         states = SampleStates(
-            body.sample, of_names.seen, of_names.known_latest, extra, tally.named_by_id
+            body.sample, of_names.seen, of_names.known_latest, extra, (tally.named_by_id,)
         )
         write_states(states, _CODECS, writer)
 
@@ -155,7 +155,7 @@ class NameSample:
     ) -> tuple[dict[str, Any], KeyedSample]:
         """Read what :meth:`write` wrote; refuse samples that contradict the counts."""
         body = self.empty(reader.size, 0)
-        states = read_states(body.sample, self.window, _LEVELS, 2, _CODECS, reader, ids=True)
+        states = read_states(body.sample, self.window, _LEVELS, 2, _CODECS, reader, flags=1)
         name, (stream, named) = reader.name, states.extra
         identity, items = states.sample.columns
         hashes = hash_items(list(items), self.seed)
@@ -175,7 +175,7 @@ class NameSample:
             "stream": stream,
             "named_latest": latest,
             "named": named,
-            "named_by_id": states.by_id,
+            "named_by_id": states.flags[0],
         }
         return fields, body.of(states.sample)
 

@@ -271,14 +271,14 @@ class SampleCells:
     def write(self, body: KeyedSample, tally: CellTally, writer: RecordWriter) -> None:
         """Write the records that :mod:`recency.samples.records` describes."""
         extra = tally.stream, tally.index, tally.totals
-        states = SampleStates(body.sample, tally.seen, tally.known_latest, extra, tally.by_id)
+        states = SampleStates(body.sample, tally.seen, tally.known_latest, extra, (tally.by_id,))
         write_states(states, [NumberCodec()], writer, body.stride)
 
     def read(self, reader: RecordReader) -> tuple[dict[str, Any], KeyedSample]:
         """Read what :meth:`write` wrote; refuse states that no stream leads to."""
         body = self.empty(reader.size, 0)
         states = read_states(
-            body.sample, self.window, _LEVELS, 3, [NumberCodec()], reader, body.stride, ids=True
+            body.sample, self.window, _LEVELS, 3, [NumberCodec()], reader, body.stride, flags=1
         )
         sample, name = states.sample, reader.name
         weights = sample.columns[0]
@@ -304,7 +304,7 @@ class SampleCells:
             "totals": totals,
             "stream": stream,
             "index": index,
-            "by_id": states.by_id,
+            "by_id": states.flags[0],
         }
         return fields, body.of(sample)
 

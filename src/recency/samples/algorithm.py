@@ -4,6 +4,7 @@
   first two columns of a row are its coin and its time.
 - **Elements** are what is kept of rows: at which level, and with what payload.
 - A **retention** says which elements a level keeps: the latest, or those that expire last.
+- **Sums** say what else is kept: nothing, or exact sums by age (see :mod:`recency.core.age_cells`).
 
 Times may come in any order, and merging is exact: the state is a function of the set of elements
 (see :mod:`recency.core.level_sample`).
@@ -20,6 +21,7 @@ from recency.core.arrays import BoolArray, FloatArray, Int64Array
 from recency.core.codec import RecordReader, RecordWriter, corrupt
 from recency.core.level_sample import LevelSample
 from recency.core.samples import Samples
+from recency.samples.age_sums import NoSums, Sums
 from recency.samples.records import ColumnCodec, SampleStates
 
 _ABSORB = 1 << 14  # survivors collected, at least, before the sample takes them in
@@ -37,14 +39,14 @@ class Intake(Protocol):
     """The fields of the tally that are written with each sketch, but for ``latest``."""
     draws_coins: bool
     """Whether events draw coins from a stream, unless they have ids."""
-    knows_ids: bool
-    """Whether the tally says if any event had an id (``by_id``)."""
+    flags: tuple[str, ...]
+    """The fields of the tally that are written as bits of one number."""
 
     def empty(self, size: int, first_stream: int) -> PerKey:
         """The tally of keys that have seen nothing."""
         ...
 
-    def tally(self, latest: Int64Array, numbers: tuple[Int64Array, ...], by_id: Any) -> PerKey:
+    def tally(self, latest: Int64Array, numbers: tuple[Int64Array, ...], flags: Any) -> PerKey:
         """The tally with what was written."""
         ...
 
@@ -229,12 +231,14 @@ class SampleAlgorithm(Algorithm):
         promise: Callable[[], float],
         flush_rows: int = 1 << 18,
         reading: Any = None,
+        sums: Sums | None = None,
     ) -> None:
         self.intake, self.elements, self.retention = intake, elements, retention
         self.capacity, self.window, self.unit = capacity, window, unit
         self.confidence, self.promise = confidence, promise
         self.draws_coins = intake.draws_coins
         self.reading = reading  # what questions need besides, if anything
+        self.sums = NoSums() if sums is None else sums
         self.may_refuse = retention.may_refuse
         self.flush_rows = flush_rows  # taking elements in costs some 5 ms
         self._none = LevelSample.empty(capacity, elements.distinct, retention.columns)
@@ -266,6 +270,7 @@ class SampleAlgorithm(Algorithm):
     def absorb(self, state: State, keys: Int64Array, columns: Columns) -> Samples:
         """Last rows first: mostly they are the newest, and raise the edges that thin the rest."""
         tally = state.tally
+        cells = self.sums.with_rows(tally, state.body.cells, keys, columns)
         body = self.retention.moved(tally, state.body, keys, columns)
         placing = self.retention.placing(tally, body)
         sample, edges, is_one = body.sample, placing.edges(body.sample), tally.size == 1
@@ -287,7 +292,7 @@ class SampleAlgorithm(Algorithm):
                 sample = self._absorbed(sample, survivors, placing)
                 edges, survivors, waiting = placing.edges(sample), [], 0
             end = begin
-        return replace(body, sample=self._absorbed(sample, survivors, placing))
+        return replace(body, sample=self._absorbed(sample, survivors, placing), cells=cells)
 
     def _absorbed(self, sample: LevelSample, blocks: list[Placed], placing: Placing) -> LevelSample:
         blocks = [*blocks, (self._none.groups, self._none.times, self._none.columns)]
@@ -308,7 +313,8 @@ class SampleAlgorithm(Algorithm):
         joint = self.retention.joint(tally, body, into, size)
         placing = self.retention.placing(tally, joint)
         merged = placing.pruned(LevelSample.merge([joint.sample], placing.cutoff))
-        return State(tally, replace(joint, sample=merged))
+        cells = self.sums.merged(tally, body.cells, into)
+        return State(tally, replace(joint, sample=merged, cells=cells))
 
     def finalize(self, state: State, prototype: State) -> State:
         """As the intake does."""
@@ -332,9 +338,10 @@ class SampleAlgorithm(Algorithm):
             tally.seen,
             tally.known_latest,
             tuple(getattr(tally, name) for name in self.intake.numbers),
-            tally.by_id if self.intake.knows_ids else None,
+            tuple(getattr(tally, name) for name in self.intake.flags),
         )
         self.retention.write(states, body, self.elements.codecs, writer)
+        self.sums.write(tally, body.cells, body.sample, writer)
 
     def read(self, reader: RecordReader) -> State:
         """The inverse."""
@@ -342,10 +349,12 @@ class SampleAlgorithm(Algorithm):
         _refuse(reader.name, self.elements.flaw(states.sample))
         _refuse(reader.name, self.intake.flaw(states, self.capacity))
         latest = np.where(states.seen, states.latest, PerKey.start["latest"])
-        tally = self.intake.tally(latest, states.extra, states.by_id)
+        tally = self.intake.tally(latest, states.extra, states.flags)
         body, flaw = self.retention.restored(tally, states)
         _refuse(reader.name, flaw)
-        return State(tally, body)
+        cells = self.sums.read(tally, body.sample, reader)
+        _refuse(reader.name, self.sums.flaw(tally, cells, body.sample))
+        return State(tally, replace(body, cells=cells))
 
 
 def _refuse(name: str, flaw: str | None) -> None:

@@ -348,7 +348,7 @@ def _read(
         elements.codecs,
         reader,
         None,
-        ids=intake.knows_ids,
+        flags=len(intake.flags),
     )
     latest = np.zeros(reader.size, dtype=np.int64)
     latest[stored.seen] = reader.signed(stored.seen.astype(np.int64))
@@ -363,7 +363,7 @@ def _read(
         stored.seen,
         latest,
         stored.extra,
-        stored.by_id,
+        stored.flags,
         counts=counts,
         firsts=np.full(clocks.size, INT64_MIN),
     )

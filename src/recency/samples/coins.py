@@ -8,7 +8,8 @@ the same coins for the same indices, and errors would add up instead of averagin
 
 Ids make the coin only: an event that is repeated, id, time and value, counts as often as it comes.
 But its repetitions share one coin, so intervals are made for what the sample shows of that (see
-:mod:`recency.core.dispersion`).
+:mod:`recency.core.dispersion`), and of exact sums where these are kept
+(:mod:`recency.samples.age_sums`).
 """
 
 import sys

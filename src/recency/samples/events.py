@@ -1,6 +1,7 @@
 """Events with a number each: every one counts, and draws a coin of its own (see coins.py)."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,11 +22,21 @@ from recency.timeunit import to_tick, to_ticks
 MOST_SUMMAND = 2.0**960  # sums of fewer than 2⁶³ of them are finite
 
 
+@dataclass(frozen=True, eq=False)
+class EventTally(CoinTally):
+    """What coins depend on, and what is known of ids."""
+
+    is_counted: BoolArray
+    """Whether all events are in the sums by age: they all had ids."""
+    start = {**CoinTally.start, "is_counted": False}  # noqa: RUF012
+
+
 class Events:
     """Rows are (coin, time, value)."""
 
     numbers: tuple[str, ...] = ("stream", "index")
-    knows_ids = draws_coins = True
+    flags: tuple[str, ...] = ("by_id", "is_counted")
+    draws_coins = True
 
     def __init__(
         self,
@@ -38,16 +49,20 @@ class Events:
         self._seed, self._unit, self._counting = seed, unit, counting
         self._check_number, self._check_numbers = check_number, check_numbers
 
-    def empty(self, size: int, first_stream: int) -> CoinTally:
+    def empty(self, size: int, first_stream: int) -> EventTally:
         """One stream after the other."""
-        return empty_tally(size, first_stream)
+        fields = vars(empty_tally(size, first_stream))
+        return EventTally(**fields, is_counted=np.zeros(size, dtype=np.bool_))
 
     def tally(
-        self, latest: Int64Array, numbers: tuple[Int64Array, ...], by_id: BoolArray
-    ) -> CoinTally:
+        self,
+        latest: Int64Array,
+        numbers: tuple[Int64Array, ...],
+        flags: tuple[BoolArray, ...],
+    ) -> EventTally:
         """With what was written."""
-        stream, index = numbers
-        return CoinTally(latest, stream, index, by_id)
+        (stream, index), (by_id, is_counted) = numbers, flags
+        return EventTally(latest, stream, index, by_id, is_counted)
 
     def check(self, size: int | None, value: Any = 1, at: Any = None, id: Any = None) -> Columns:
         """Values, times, and the coins of ids if there are any."""
@@ -67,7 +82,7 @@ class Events:
             check_one(id, "id")
         return row
 
-    def stack(self, tally: CoinTally, rows: Sequence[Any]) -> Admitted:
+    def stack(self, tally: EventTally, rows: Sequence[Any]) -> Admitted:
         """Some with ids, perhaps, and some without."""
         values_of_rows, ticks_of_rows, ids = zip(*rows, strict=True)
         values, ticks = np.array(values_of_rows) + 0.0, np.array(ticks_of_rows, dtype=np.int64)
@@ -78,28 +93,37 @@ class Events:
         hashes = hash_items([ids[i] for i in known], self._seed, "id")
         drawn = coins.drawn(self._seed, tally, keys, values.view(np.int64), ticks)
         drawn[known] = _coins(hashes, ticks[known], values[known])
-        return self.admit(tally, keys, (values, ticks, drawn))
+        return self._admitted(tally, keys, (drawn, ticks, values), True, len(known) == len(rows))
 
-    def admit(self, tally: CoinTally, keys: Int64Array, columns: Columns) -> Admitted:
+    def admit(self, tally: EventTally, keys: Int64Array, columns: Columns) -> Admitted:
         """Those that count."""
         values, ticks, *of_ids = columns
         if of_ids:
-            drawn, by_id = of_ids[0], by_key.counts(keys, tally.size) > 0
-        else:
-            drawn = coins.drawn(self._seed, tally, keys, values.view(np.int64), ticks)
-            by_id = np.zeros(tally.size, dtype=np.bool_)
-        rows: Columns = drawn, ticks, values
-        counted = CoinTally(*coins.counted(tally, keys, ticks, by_id))
+            return self._admitted(tally, keys, (of_ids[0], ticks, values), True, True)
+        drawn = coins.drawn(self._seed, tally, keys, values.view(np.int64), ticks)
+        return self._admitted(tally, keys, (drawn, ticks, values), False, False)
+
+    def _admitted(
+        self, tally: EventTally, keys: Int64Array, rows: Columns, some_ids: bool, all_ids: bool
+    ) -> Admitted:
+        _, ticks, values = rows
+        came = by_key.counts(keys, tally.size) > 0
+        is_counted = np.where(came, all_ids & (tally.is_counted | ~tally.seen), tally.is_counted)
+        counted = EventTally(*coins.counted(tally, keys, ticks, came & some_ids), is_counted)
         index = self._counting(values)
         if index is not None:
             keys, rows = keys[index], tuple(column[index] for column in rows)
         return Admitted(counted, keys, rows)
 
-    def merge(self, tally: CoinTally, into: Int64Array, size: int) -> CoinTally:
+    def merge(self, tally: EventTally, into: Int64Array, size: int) -> EventTally:
         """Events of all."""
-        return CoinTally(*coins.merged(tally, into, size))
+        some, others = (
+            np.bincount(into, which, size) > 0
+            for which in (tally.is_counted, tally.seen & ~tally.is_counted)
+        )
+        return EventTally(*coins.merged(tally, into, size), some & ~others)
 
-    def finalize(self, tally: CoinTally, prototype: CoinTally) -> CoinTally:
+    def finalize(self, tally: EventTally, prototype: EventTally) -> CoinTally:
         """With the stream that coins came from, or else the prototype's."""
         return coins.finalized(tally, prototype)
 
@@ -116,6 +140,9 @@ class Events:
     def flaw(self, states: SampleStates, capacity: int) -> str | None:
         """More must have been seen than is kept, or than there was room for."""
         _, index = states.extra
+        by_id, is_counted = states.flags
+        if (is_counted & ~by_id).any():
+            return "sums of events with ids, and there were none"
         kept = np.bincount(states.sample.keys, minlength=index.size)
         if (index[~states.seen] > 0).any() or (kept > index).any():
             return "more events than were seen"

@@ -27,7 +27,8 @@ class Items:
     """Intake of rows (hash, time, and the item if items are kept). The tally has only the time."""
 
     numbers: tuple[str, ...] = ()
-    knows_ids = draws_coins = False
+    flags: tuple[str, ...] = ()
+    draws_coins = False
 
     def __init__(self, seed: int, keep_items: bool, unit: str | None) -> None:
         self.seed, self.keep_items, self.unit = seed, keep_items, unit
@@ -36,7 +37,7 @@ class Items:
         """Return empty tallies; coins are hashes of items, so the stream number has no effect."""
         return PerKey.empty(size)
 
-    def tally(self, latest: Int64Array, numbers: tuple[Int64Array, ...], by_id: Any) -> PerKey:
+    def tally(self, latest: Int64Array, numbers: tuple[Int64Array, ...], flags: Any) -> PerKey:
         """Return the tally of keys that were read: their latest times."""
         return PerKey(latest)
 

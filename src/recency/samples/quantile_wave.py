@@ -16,13 +16,16 @@ from recency.core.arrays import (
     offsets,
     stable_order,
 )
-from recency.core.sizing import capacity_for_ranks, kept_rank_error, rank_margins
+from recency.core.sizing import capacity_for_ranks, kept_rank_error
 from recency.estimate import Estimate
 from recency.questions import question, question_of_many, unanswered
+from recency.samples.age_sums import AgeSums
 from recency.samples.algorithm import SampleAlgorithm
 from recency.samples.events import CoinLevels, Events, ValueElements
+from recency.samples.rank_bounds import rank_bounds
 from recency.samples.retention import ByTime
-from recency.samples.window_sample import NOTHING, Counts, WindowSample
+from recency.samples.window_sample import WindowSample, like
+from recency.samples.window_sums import window_sums
 from recency.sketch import Sketch
 from recency.timeunit import UNITS, Duration, Time, to_duration
 
@@ -51,7 +54,8 @@ class QuantileWave(Sketch):
     log₂(events / capacity) levels, each with up to ``capacity`` values.
 
     **Merging** is exact. Sketches that are built separately and merged need different ``stream``
-    numbers, or events with ids; see :class:`~recency.SumWave`.
+    numbers, or events with ids; see :class:`~recency.SumWave`. If all events have ids, intervals
+    cover however often an event is repeated with its id.
 
     **Time.** Events may arrive in any order; each counts at its own time. Windows are half-open,
     (now − window, now].
@@ -139,6 +143,7 @@ class QuantileWave(Sketch):
                 unit=unit,
                 confidence=sure,
                 promise=partial(kept_rank_error, config.capacity, error, 1 - sure),
+                sums=AgeSums(config.window, lambda values: None, 1),
             ),
             stream,
         )
@@ -197,20 +202,16 @@ class QuantileWave(Sketch):
         ranks = _Ranks(view, window, now)
         not_above = by_key.counts_of(ranks.values <= number, ranks.keys, ranks.counts.size)
         shares = not_above / np.maximum(ranks.counts, 1)
-        lower, upper = shares - ranks.margins, shares + ranks.margins
-        estimate = Estimate(shares, np.maximum(lower, 0.0), np.minimum(upper, 1.0))
-        return ranks.answered(estimate)
+        lower, upper = ranks.bounds.of_rank(not_above)
+        lower, upper = np.maximum(lower, 0.0), np.minimum(upper, 1.0)
+        estimate = Estimate(np.clip(shares, lower, upper), lower, upper)
+        return ranks.answered(estimate, (lower <= 0) & (upper >= 1))
 
     @question
     def count(view: View, window: Duration | None = None, now: Time | None = None) -> Estimate:
         """Return the number of events in (now − window, now]."""
-        rows = WindowSample(view, window, now)
-        events, factor = rows.events(
-            rows.is_sampled, NOTHING, rows.sample.columns[0].view(np.int64)
-        )
-        seen = rows.count().astype(np.float64)
-        estimate = rows.estimate(events, Counts(seen, seen, seen))
-        return rows.refused(estimate, rows.count(rows.is_sampled), factor)
+        ones = np.ones(view.state.body.sample.times.size)
+        return window_sums(view, view.since(window, now), ones)
 
 
 def _first_of_each(rows: Estimate) -> Estimate:
@@ -222,16 +223,16 @@ def _quantiles(view: View, qs: Any, window: Any, now: Any) -> Estimate:
     """A row of quantiles for each key."""
     shares = np.atleast_1d(validate.numbers(qs, "q", 0, 1))
     ranks = _Ranks(view, window, now)
-    margins, sizes = ranks.margins[:, None], np.maximum(ranks.counts, 1)[:, None]
-    asked = np.stack(np.broadcast_arrays(shares, shares - margins, shares + margins))
-    places = np.ceil(counts_reaching(asked, sizes)).astype(np.int64) - 1
+    counts = ranks.counts[:, None]
+    sizes = np.maximum(counts, 1)
+    places = np.ceil(counts_reaching(shares, sizes)).astype(np.int64) - 1
+    below, above = ranks.bounds.of_quantiles(shares)
     in_order, starts = ranks.in_order()
-    value, lower, upper = in_order[starts + np.clip(places, 0, sizes - 1)]
-    # A sample says nothing of what lies beyond its own smallest and largest value.
-    is_exact = margins == 0
-    lower = np.where(is_exact | (shares - margins > 0), lower, -np.inf)
-    upper = np.where(is_exact | (shares + margins <= 1), upper, np.inf)
-    return ranks.answered(Estimate(value, lower, upper))
+    asked = np.stack([np.clip(places, below, above), below, above])
+    value, lower, upper = in_order[starts + np.clip(asked, 0, sizes - 1)]
+    lower, upper = np.where(below < 0, -np.inf, lower), np.where(above >= counts, np.inf, upper)
+    is_useless = np.all(np.isinf(lower) & np.isinf(upper), axis=1)
+    return ranks.answered(Estimate(value, lower, upper), is_useless)
 
 
 _NONE = "a quantile or rank needs values, and the window has none"
@@ -242,14 +243,15 @@ class _Ranks:
     """The sampled values of a window of each key, and how far their ranks may be off."""
 
     def __init__(self, view: View, window: Any, now: Any) -> None:
-        self._rows = rows = WindowSample(view, window, now)
+        since = view.since(window, now)
+        self._rows = rows = WindowSample(view, since)
+        self._is_counted = view.state.tally.is_counted
         values = rows.sample.columns[0]
         sampled = np.flatnonzero(rows.is_sampled)
         self.keys, self.values = rows.keys[sampled], values[rows.present[sampled]]
         self.counts = rows.count(rows.is_sampled)
         self._factor = rows.widening(rows.is_sampled, values.view(np.int64))
-        margins = rank_margins(np.maximum(self.counts, 1) / self._factor, rows.confidence)
-        self.margins: FloatArray = np.where(rows.is_exact, 0.0, margins)
+        self.bounds = rank_bounds(view, since, rows, self.counts, self._factor)
 
     def in_order(self) -> tuple[FloatArray, Int64Array]:
         """Values by key, then ascending, and where those of each key begin (one column).
@@ -264,13 +266,14 @@ class _Ranks:
         starts = np.minimum(offsets(self.counts)[:-1], max(in_order.size - 1, 0))
         return np.append(in_order, np.nan) if not in_order.size else in_order, starts[:, None]
 
-    def answered(self, estimate: Estimate) -> Estimate:
+    def answered(self, estimate: Estimate, is_useless: BoolArray) -> Estimate:
         """With the confidence, where values tell an answer."""
         rows = self._rows
         estimate = replace(estimate, confidence=np.where(rows.is_exact, 1.0, rows.confidence))
-        estimate = rows.refused(estimate, self.counts, self._factor)
+        # Where events are counted by age bounds hold, whatever the sample is like.
+        may_be_wrong = ~self._is_counted | is_useless
+        estimate = rows.refused(estimate, self.counts, self._factor, may_be_wrong)
         for which, reason in ((rows.is_exact, _NONE), (~rows.is_exact, _NOT_SAMPLED)):
             missing: BoolArray = which & (self.counts == 0)
-            shape = missing.shape + (1,) * (np.ndim(estimate.value) - 1)
-            estimate = unanswered(estimate, missing.reshape(shape), reason)
+            estimate = unanswered(estimate, like(missing, estimate), reason)
         return estimate

@@ -165,7 +165,7 @@ class RandomizedWave(Sketch):
         """
         if where is not None:
             _check_items(view, "where")
-        rows = WindowSample(view, window, now)
+        rows = WindowSample(view, view.since(window, now))
         matches = None if where is None else _matches(rows, where)
         sampled = rows.is_sampled if matches is None else rows.is_sampled & matches
         seen = rows.count(matches).astype(np.float64)
@@ -179,7 +179,7 @@ class RandomizedWave(Sketch):
         ``capacity``. Needs ``keep_items=True``, and raises a ``ValueError`` without.
         """
         _check_items(view, "sample")
-        rows = WindowSample(in_order(view), window, now)
+        rows = WindowSample(in_order(view), view.since(window, now))
         return list(rows.sample.columns[1][rows.present[rows.is_sampled]])
 
 

@@ -1,12 +1,13 @@
 """States of many level samples as columns, and their bytes.
 
 A record is: whether anything was seen (bit 0) and, where events draw coins, whether any came with
-an id (bit 1); then the extra numbers of the sketch; then, if anything was seen: the latest time;
-the number of edges (of each sample, where a sketch has several), their levels (ascending, as steps)
-and how long before the latest time they lie; the number of levels with elements (of each sample),
-those levels (as steps) and how many elements each has; the common divisor of all time differences;
-for each element, newest first within its level, the time to the next newer one of the level (the
-newest: to the latest time) over that divisor; and last the further columns, each in its own way.
+an id (bit 1) and whether sums by age follow (bit 2); then the extra numbers of the sketch; then, if
+anything was seen: the latest time; the number of edges (of each sample, where a sketch has
+several), their levels (ascending, as steps) and how long before the latest time they lie; the
+number of levels with elements (of each sample), those levels (as steps) and how many elements each
+has; the common divisor of all time differences; for each element, newest first within its level,
+the time to the next newer one of the level (the newest: to the latest time) over that divisor; and
+last the further columns, each in its own way.
 """
 
 from collections.abc import Sequence
@@ -61,7 +62,7 @@ class SampleStates:
     seen: BoolArray
     latest: Int64Array  # 0 where nothing was seen
     extra: tuple[Int64Array, ...]  # non-negative
-    by_id: BoolArray | None = None  # which have seen events with an id, if that matters
+    flags: tuple[BoolArray, ...] = ()  # what else is true or false; false where nothing was seen
 
 
 def write_states(
@@ -78,7 +79,9 @@ def write_states(
     sample = states.sample.in_order()
     size = states.seen.size
     present = states.seen.astype(np.int64)
-    flags = present if states.by_id is None else present + (states.by_id << 1)
+    flags = present.copy()
+    for bit, flag in enumerate(states.flags, 1):
+        flags += flag.astype(np.int64) << bit
     writer.scalar(flags.view(np.uint64))
     for column in states.extra:
         writer.scalar(column.view(np.uint64))
@@ -129,19 +132,18 @@ def read_states(
     reader: RecordReader,
     samples: int | None = 1,
     ahead: bool = False,
-    ids: bool = False,
+    flags: int = 0,
 ) -> SampleStates:
     """The inverse of :func:`write_states`; refuses what no stream leads to.
 
     Each state has so many samples; None for as many as the last of its extra numbers says. With
-    ``ahead`` the caller has to look for flaws: what edges and times mean is its own affair. With
-    ``ids`` records say whether events had ids.
+    ``ahead`` the caller has to look for flaws: what edges and times mean is its own affair.
     """
     name = reader.name
-    flags = reader.integer(most=3 if ids else 1)
-    present, by_id = flags & 1, flags > 1
-    if (flags == 2).any():
-        corrupt(name, "ids where nothing was seen")
+    bits = reader.integer(most=(2 << flags) - 1)
+    present = bits & 1
+    if (bits[present == 0] > 0).any():
+        corrupt(name, "a flag where nothing was seen")
     seen = present > 0
     extra = tuple(reader.integer() for _ in range(extras))
     latest = np.zeros(reader.size, dtype=np.int64)
@@ -198,7 +200,8 @@ def read_states(
         groups=group_of(key[numbers], element_levels),
         edge_groups=group_of(key[edge_numbers], edge_levels),
     )
-    return SampleStates(sample, seen, latest, extra, by_id if ids else None)
+    told = tuple((bits >> bit) & 1 > 0 for bit in range(1, flags + 1))
+    return SampleStates(sample, seen, latest, extra, told)
 
 
 def _steps(levels: Int64Array, keys: Int64Array) -> Int64Array:

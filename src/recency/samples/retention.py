@@ -89,7 +89,7 @@ class ByTime(_Copies):
             elements.codecs,
             reader,
             self._copies,
-            ids=intake.knows_ids,
+            flags=len(intake.flags),
         )
 
     def restored(self, tally: Any, states: SampleStates) -> tuple[Samples, str | None]:
@@ -182,7 +182,7 @@ class ByExpiry(_Copies):
             reader,
             self._copies,
             ahead=True,
-            ids=intake.knows_ids,
+            flags=len(intake.flags),
         )
 
     def restored(self, tally: Any, states: SampleStates) -> tuple[Samples, str | None]:

@@ -7,15 +7,16 @@ from typing import Any, Literal
 import numpy as np
 
 from recency.algorithm import View
-from recency.core import by_key, validate
-from recency.core.arrays import FloatArray, Int64Array, bounds_of_sums
+from recency.core import validate
+from recency.core.arrays import FloatArray, Int64Array
 from recency.core.sizing import capacity_for_count, kept_relative_error
 from recency.estimate import Estimate
 from recency.questions import question
+from recency.samples.age_sums import AgeSums
 from recency.samples.algorithm import SampleAlgorithm
 from recency.samples.events import MOST_SUMMAND, Events, ValueElements, WeightLevels
 from recency.samples.retention import ByTime
-from recency.samples.window_sample import Counts, WindowSample
+from recency.samples.window_sums import window_sums
 from recency.sketch import Sketch
 from recency.timeunit import UNITS, Duration, Time, to_duration
 
@@ -49,6 +50,9 @@ class SumWave(Sketch):
     **Merging** is exact. Sketches that are built separately and merged need different ``stream``
     numbers, or events with ids. Otherwise the first events of all of them share one coin, so do the
     second ones, and so on, and sampling errors add up instead of averaging out.
+
+    **Ids.** If all events have ids, the sketch also keeps exact sums by age. Intervals are then
+    narrower, and cover however often an event is repeated with its id.
 
     **Time.** Events may arrive in any order; each counts at its own time. Windows are half-open,
     (now − window, now].
@@ -132,6 +136,7 @@ class SumWave(Sketch):
                 unit=unit,
                 confidence=sure,
                 promise=partial(kept_relative_error, config.capacity, error, 1 - sure),
+                sums=AgeSums(config.window, lambda values: values, MOST_SUMMAND),
             ),
             stream,
         )
@@ -163,24 +168,9 @@ class SumWave(Sketch):
         Raises
         ------
         NoAnswerError
-            If the sample contradicts the assumption of independent coins: too many equal ids or
-            equal stream numbers.
+            If the sample contradicts the assumption of independent coins: equal stream numbers.
         """
-        rows = WindowSample(view, window, now)
-        weights, keys = rows.sample.columns[0][rows.present], rows.keys
-        # Values from 2ˡ on are all there; the others stand for 2ˡ each, in Poisson number.
-        is_large = weights >= by_key.of_rows(rows.scales, keys)
-        large = rows.is_sampled & is_large & ~by_key.of_rows(rows.is_exact, keys)
-        known = by_key.float_sums(keys[large], weights[large], rows.size)
-        certain = Counts(known, *bounds_of_sums(known))
-        small = rows.is_sampled & ~is_large
-        events, factor = rows.events(small, certain, rows.sample.columns[0].view(np.int64))
-        # What is present is certain. It rarely says more than the sample: sum it only if it may.
-        may_say_more = 1.001 * np.bincount(keys, weights, rows.size) > events.lower
-        asked = np.broadcast_to(by_key.of_rows(rows.is_exact | may_say_more, keys), keys.size)
-        seen = by_key.float_sums(keys[asked], weights[asked], rows.size)
-        estimate = rows.estimate(events, Counts(seen, *bounds_of_sums(seen)))
-        return rows.refused(estimate, rows.count(small), factor)
+        return window_sums(view, view.since(window, now), view.state.body.sample.columns[0])
 
 
 def _positive(values: FloatArray) -> Int64Array | None:

@@ -35,7 +35,8 @@ class WeightedEvents:
     """Intake of rows (coin, time, value, weight); rows of weight 0 are dropped."""
 
     numbers: tuple[str, ...] = ("stream", "index", "least")
-    knows_ids = draws_coins = True
+    flags: tuple[str, ...] = ("by_id",)
+    draws_coins = True
 
     def __init__(
         self, seed: int, unit: str | None, most_value: float, check_merge: CheckMerge
@@ -55,10 +56,13 @@ class WeightedEvents:
         return WeightedTally(**vars(counted), least=np.zeros(size, dtype=np.int64))
 
     def tally(
-        self, latest: Int64Array, numbers: tuple[Int64Array, ...], by_id: BoolArray
+        self,
+        latest: Int64Array,
+        numbers: tuple[Int64Array, ...],
+        flags: tuple[BoolArray, ...],
     ) -> WeightedTally:
         """Return the tally of keys that were read."""
-        stream, index, least, *_ = numbers
+        (stream, index, least, *_), (by_id,) = numbers, flags
         return WeightedTally(latest, stream, index, by_id, least)
 
     def check(

@@ -119,7 +119,8 @@ class Tuples:
     """Intake of rows (hash, time, value, weight); rows of weight 0 are dropped."""
 
     numbers: tuple[str, ...] = ("least", "largest")
-    knows_ids = draws_coins = False
+    flags: tuple[str, ...] = ()
+    draws_coins = False
 
     def __init__(self, seed: int, unit: str | None, weights: Weights, copies: int) -> None:
         self._seed, self._unit, self._weights, self._copies = seed, unit, weights, copies
@@ -129,7 +130,7 @@ class Tuples:
         """Return empty tallies; coins are hashes of tuples, so the stream number has no effect."""
         return WeightTally.empty(size)
 
-    def tally(self, latest: Int64Array, numbers: tuple[Int64Array, ...], by_id: Any) -> WeightTally:
+    def tally(self, latest: Int64Array, numbers: tuple[Int64Array, ...], flags: Any) -> WeightTally:
         """Return the tally of keys that were read."""
         least, largest = numbers
         return WeightTally(latest, least, largest)

@@ -6,10 +6,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recency.algorithm import State, View
 from recency.core import by_key
-from recency.core.arrays import BoolArray, FloatArray, Int64Array, stable_order
+from recency.core.arrays import (
+    BoolArray,
+    FloatArray,
+    Int64Array,
+    bounds_of_sums,
+    stable_order,
+)
 from recency.core.dispersion import SHARED, dispersion, sharing, wider
 from recency.core.level_sample import NO_LEVEL, LevelSample, group_of
 from recency.core.sizing import sum_intervals
@@ -27,14 +34,24 @@ class Counts:
     upper: Any
 
 
-NOTHING = Counts(0.0, 0.0, 0.0)
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What a sample says of a sum of weights."""
+
+    events: Counts
+    """What the elements stand for."""
+    seen: Counts
+    """The elements themselves."""
+    small: Int64Array
+    """How many stand for others too."""
+    factor: FloatArray
+    """By how much their number varies more than Poisson's."""
 
 
 class WindowSample:
-    """The elements of one window of each key, and those of its sample."""
+    """The elements of each key that are later than a time, and those of its sample."""
 
-    def __init__(self, view: View, window: Any, now: Any) -> None:
-        since = view.since(window, now)
+    def __init__(self, view: View, since: Int64Array) -> None:
         sample: LevelSample = view.state.body.sample
         self.size, self._seen = since.size, view.state.tally.seen
         self.sample, self.confidence = sample, view.algorithm.confidence
@@ -115,12 +132,35 @@ class WindowSample:
         upper = np.where(counts > 0, certain.upper + told.upper, np.inf)
         return Counts(certain.value + told.value, certain.lower + told.lower, upper), factor
 
-    def refused(self, estimate: Estimate, counts: Int64Array, factor: FloatArray) -> Estimate:
-        """Without answers from samples that independent coins do not lead to."""
+    def refused(
+        self, estimate: Estimate, counts: Int64Array, factor: FloatArray, which: BoolArray
+    ) -> Estimate:
+        """Without answers of some keys from samples that independent coins do not lead to."""
         capacity = self.sample.capacity
-        shared = ~self.is_exact & sharing(counts, factor, capacity)
+        shared = which & ~self.is_exact & sharing(counts, factor, capacity)
         reason = SHARED.format(capacity, self.levels[0] - 1, counts[0]) if shared.size else ""
-        return unanswered(estimate, shared, reason)
+        return unanswered(estimate, like(shared, estimate), reason)
+
+    def sums(self, weights: FloatArray, among: BoolArray | None = None) -> "Told":
+        """The sum of the weights (of all elements) of those that are present, or of some of them.
+
+        Elements of one weight and time may share a coin.
+        """
+        weights, keys = weights[self.present], self.keys
+        is_sampled = self.is_sampled if among is None else self.is_sampled & among
+        # Weights from 2ˡ on are all there; the others stand for 2ˡ each, in Poisson number.
+        is_large = weights >= by_key.of_rows(self.scales, keys)
+        large = is_sampled & is_large & ~by_key.of_rows(self.is_exact, keys)
+        known = by_key.float_sums(keys[large], weights[large], self.size)
+        certain = Counts(known, *bounds_of_sums(known))
+        small = is_sampled & ~is_large
+        events, factor = self.events(small, certain, self.sample.columns[0].view(np.int64))
+        # What is present is certain. It rarely says more than the sample: sum it only if it may.
+        there = np.ones(keys.size, dtype=np.bool_) if among is None else among
+        may_say_more = 1.001 * np.bincount(keys, weights * there, self.size) > events.lower
+        asked = there & by_key.of_rows(self.is_exact | may_say_more, keys)
+        seen = by_key.float_sums(keys[asked], weights[asked], self.size)
+        return Told(events, Counts(seen, *bounds_of_sums(seen)), self.count(small), factor)
 
     def estimate(self, told: Counts, seen: Counts) -> Estimate:
         """What was told, where ``seen`` is certain; and all there is if nothing was forgotten."""
@@ -133,6 +173,11 @@ class WindowSample:
             )
         )
         return Estimate(value, lower, upper, np.where(self.is_exact, 1.0, self.confidence))
+
+
+def like(of_keys: NDArray[Any], estimate: Estimate) -> NDArray[Any]:
+    """What each key has, beside its one answer or its row of answers."""
+    return of_keys.reshape(of_keys.shape + (1,) * (np.ndim(estimate.value) - 1))
 
 
 def in_order(view: View) -> View:
