@@ -34,7 +34,6 @@ from recency.core.rank_log import (
     before_merging,
     guarantee,
     loosest,
-    runs_of,
     tightness_for_tree,
 )
 from recency.counters.arrival import Arrival
@@ -116,16 +115,16 @@ class CellLogs:
             log=RankLog.joined([bodies[i].log for i in filled]),
         )
 
-    def with_cells(self, cells: Int64Array) -> "CellLogs":
-        """Logs for these cells (ascending), too; empty where there was none."""
+    def with_cells(self, cells: Int64Array) -> tuple["CellLogs", Int64Array]:
+        """Logs for these cells (ascending), too, empty where there was none; and which these are."""
         places = np.searchsorted(self.cells, cells)
-        known = np.append(self.cells, -1)[places] == cells
-        if known.all():
-            return self
-        union = np.insert(self.cells, places[~known], cells[~known])
+        new = np.append(self.cells, -1)[places] != cells
+        if not new.any():
+            return self, places
+        union = np.insert(self.cells, places[new], cells[new])
         old = np.searchsorted(union, self.cells)
         log = self.log.among(old, self.tightness[union // self.stride])
-        return replace(self, cells=union, log=log)
+        return replace(self, cells=union, log=log), places + offsets(new.view(np.int8))[:-1]
 
     def expired(self, cutoff: Int64Array) -> "CellLogs":
         """What is left at the cutoff of each key."""
@@ -180,46 +179,27 @@ class LogCells:
         ticks: Int64Array,
         weights: Int64Array,
     ) -> CellLogs:
-        """In order of time, some at a time."""
-        cutoff = cutoffs(tally.latest, self.window)
+        """In order of keys, then of time, some keys at a time: what these take stays in the cache."""
+        cutoff, step = cutoffs(tally.latest, self.window), max(_CACHED // self.grid.rows, 1)
+        rows: Any = slice(None)
         if not is_sorted(ticks):
-            order = np.argsort(ticks, kind="stable")
-            keys, hashes = keys[order], hashes[order]
-            ticks, weights = ticks[order], weights[order]
-        if tally.size > 1 and ticks.size * self.grid.rows > _CACHED:
-            order = stable_order(keys)
-            keys, hashes = keys[order], hashes[order]
-            return self._absorb_by_key(body, cutoff, keys, hashes, ticks[order], weights[order])
-        for begin in range(0, ticks.size, self._batch):
-            rows = slice(begin, begin + self._batch)
-            cells = self.grid.cells_of(hashes[rows])
-            body = _put(body, cutoff, keys[rows], cells, ticks[rows], weights[rows])
-        return body
-
-    def _absorb_by_key(
-        self,
-        body: CellLogs,
-        cutoff: Int64Array,
-        keys: Int64Array,
-        hashes: UInt64Array,
-        ticks: Int64Array,
-        weights: Int64Array,
-    ) -> CellLogs:
-        """Events in order of keys, some keys at a time: what these take stays in the cache."""
-        batch, step = self._batch, max(_CACHED // self.grid.rows, 1)
+            rows = np.argsort(ticks, kind="stable")
+        if tally.size > 1:
+            rows = stable_order(keys) if isinstance(rows, slice) else rows[stable_order(keys[rows])]
+        keys, hashes, ticks, weights = keys[rows], hashes[rows], ticks[rows], weights[rows]
         firsts = np.unique(keys[step::step])  # keys that a section begins with
-        firsts = np.concatenate([[0], firsts[firsts > 0], [cutoff.size]])
+        firsts = np.concatenate([[0], firsts[firsts > 0], [tally.size]])
         bounds = np.searchsorted(keys, firsts).tolist()
         sections = []
         for (first, end), (begin, stop) in zip(
             pairwise(firsts.tolist()), pairwise(bounds), strict=True
         ):
             part = body.section(first, end)
-            for at in range(begin, stop, batch):
-                rows = slice(at, min(at + batch, stop))
-                cells = self.grid.cells_of(hashes[rows])
-                own = cutoff[first:end], keys[rows] - first
-                part = _put(part, *own, cells, ticks[rows], weights[rows])
+            for at in range(begin, stop, self._batch):
+                some = slice(at, min(at + self._batch, stop))
+                cells = self.grid.cells_of(hashes[some])
+                own = cutoff[first:end], keys[some] - first
+                part = _put(part, *own, cells, ticks[some], weights[some])
             sections.append(part)
         return CellLogs.joined(sections)
 
@@ -341,85 +321,51 @@ def _put(
     ticks: Int64Array,
     weights: Int64Array,
 ) -> CellLogs:
-    """Count events, in time order; ``cells`` has a row for each row of a key."""
-    numbers, added, begins, events = _by_cell(keys, cells, cutoff.size, body.width)
-    body = body.with_cells(numbers)
-    places = np.searchsorted(body.cells, numbers)
+    """Count events, in order of keys, then of time; ``cells`` has a row for each row of a key."""
+    numbers, added, events = _by_cell(keys, cells, body.stride, cutoff.size)
+    body, places = body.with_cells(numbers)
     sizes = body.log.starts[places + 1] - body.log.starts[places]
     few = places.size <= _FEW and 2 * int(sizes.sum()) < body.log.entries
     log = body.log.take(places) if few else body.log
     logs = np.arange(places.size) if few else places
     owners = numbers // body.stride if few else body.owners
-    # Events are listed row by row, cells by key first: between the two lies a shift for each cell.
-    before = offsets(added)[:-1]
-    shift = begins - before
-    is_shifted = bool(shift.any())
-
-    def times_of(positions: Int64Array) -> Int64Array:
-        if is_shifted:
-            positions = positions + shift[runs_of(positions, before)]
-        times: Int64Array = ticks[events[positions]]
-        return times
-
-    if (weights == 1).all() and _is_strict(keys, ticks, cutoff.size):
+    is_strict = (ticks[1:] > ticks[:-1]) | (keys[1:] != keys[:-1])
+    if (weights == 1).all() and is_strict.all():
         counts = np.zeros(log.size, dtype=np.int64)
         counts[logs] = added
-        log = log.append_units(counts, times_of, cutoff[owners])
+        log = log.append_units(counts, lambda rows: ticks[events[rows]], cutoff[owners])
     else:
-        order = events
-        if is_shifted:
-            order = events[np.arange(events.size) + np.repeat(shift, added)]
         log = log.append_sorted(
-            np.repeat(logs, added), ticks[order], weights[order], cutoff[owners]
+            np.repeat(logs, added), ticks[events], weights[events], cutoff[owners]
         )
     return replace(body, log=body.log.replaced(places, log) if few else log)
 
 
 def _by_cell(
-    keys: Int64Array, cells: Int64Array, size: int, width: int
-) -> tuple[NDArray[Any], ...]:
-    """Cells that got events (ascending), how many, and where these begin in a list of all events.
+    keys: Int64Array, cells: Int64Array, stride: int, size: int
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Cells that got events (ascending), how many, and these events, cell by cell.
 
-    Rows are sorted apart, which takes fewer digits, unless there are few events.
+    The rows of a single key are sorted apart, unless there are few events: that takes fewer digits.
     """
     rows, events = cells.shape
-    together = max(1, _TOGETHER // events)
-    numbers, added, begins, orders = [], [], [], []
+    width = stride // rows
+    together = rows if size > 1 else max(1, _TOGETHER // events)
+    numbers, added, orders = [], [], []
     for first in range(0, rows, together):
         block = cells[first : first + together]
-        span = len(block) * width
-        local = block - first * width if first else block
-        if size > 1:
-            local = local + keys * span
-        local = local.ravel()
+        span = size * len(block) * width
+        local = (block + keys * stride if size > 1 else block - first * width).ravel()
         order = stable_order(local)
-        if size * span <= local.size:
-            counts = np.bincount(local, minlength=size * span)
+        if span <= local.size:
+            counts = np.bincount(local, minlength=span)
             distinct = np.flatnonzero(counts)
             counts = counts[distinct]
         else:
             in_order = local[order]
             starts = run_starts(in_order)
             distinct, counts = in_order[starts], run_lengths(starts, in_order.size)
-        key, cell = np.divmod(distinct, span) if size > 1 else (0, distinct)
-        numbers.append(key * (rows * width) + cell + first * width)
+        numbers.append(distinct + first * width)
         added.append(counts)
-        begins.append(offsets(counts)[:-1] + first * events)
         orders.append(order if len(block) == 1 else order % events)
-    of_all = tuple(map(np.concatenate, (numbers, added, begins)))
-    if size > 1 and len(numbers) > 1:
-        by_number = np.argsort(of_all[0])
-        of_all = tuple(column[by_number] for column in of_all)
-    return *of_all, np.concatenate(orders)
-
-
-def _is_strict(keys: Int64Array, ticks: Int64Array, size: int) -> bool:
-    """Whether times in order are all different, those of each key at least."""
-    later = ticks[1:] > ticks[:-1]
-    if later.all():
-        return True
-    if size == 1:
-        return False
-    order = stable_order(keys)
-    keys, ticks = keys[order], ticks[order]
-    return bool(((ticks[1:] > ticks[:-1]) | (keys[1:] != keys[:-1])).all())
+    return np.concatenate(numbers), np.concatenate(added), np.concatenate(orders)
