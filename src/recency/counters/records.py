@@ -21,7 +21,6 @@ from recency.core.arrays import (
     UInt64Array,
     cutoffs,
     offsets,
-    run_starts,
 )
 from recency.core.codec import RecordReader, RecordWriter, corrupt, float_bits, zigzag
 from recency.core.rank_log import MAX_TIGHTNESS, RankLog, Rule
@@ -66,15 +65,16 @@ def write_states(
 ) -> None:
     """Append the columns of all states, of so many logs each, to ``writer``."""
     log, size = states.log, states.seen.size
-    counts = np.diff(log.starts)
-    records = np.repeat(np.flatnonzero(states.seen), logs)  # of each log
-    owners = np.repeat(records, counts)  # and of each item
+    seen = np.flatnonzero(states.seen)
+    items = np.zeros(size, dtype=np.int64)
+    items[seen] = np.diff(log.starts[::logs])
+    owners = np.repeat(np.arange(size), items)  # of each item
     gaps = log.gaps()
     values = log.values - 1
-    items = np.bincount(owners, minlength=size)
     filled = items > 0
-    has_gaps = np.bincount(owners, gaps > 0, size) > 0
-    has_values = np.bincount(owners, values > 0, size) > 0
+    has_gaps, has_values = np.zeros((2, size), dtype=np.bool_)
+    has_gaps[owners[np.flatnonzero(gaps)]] = True
+    has_values[owners[np.flatnonzero(values)]] = True
     odd_tightness = states.tightness != usual_tightness
     late = states.late_count > 0
     merged = states.spread > 1
@@ -93,17 +93,18 @@ def write_states(
     _optional(writer, zigzag(states.latest), states.seen)
     _optional(writer, states.late_count.view(np.uint64), late)
     _optional(writer, float_bits(states.spread), merged)
-    writer.ragged(counts.view(np.uint64), states.seen * logs)
+    writer.ragged(log.counts.view(np.uint64), states.seen * logs)
 
-    ages = ages_of(log.times, log.starts, states.latest[records])
-    divisor = np.zeros(size, dtype=np.uint64)
-    if ages.size:
-        divisor[filled] = np.gcd.reduceat(ages, run_starts(owners))
-    divisor = np.maximum(divisor, np.uint64(1))
+    ages = ages_of(log.times, log.starts, np.repeat(states.latest[seen], logs))
+    divisor = np.ones(size, dtype=np.uint64)
+    divisor[filled] = np.maximum(np.gcd.reduceat(ages, offsets(items)[:-1][filled]), np.uint64(1))
     _optional(writer, divisor, filled)
-    writer.ragged(ages // divisor[owners], items)
-    writer.ragged(gaps[has_gaps[owners]].view(np.uint64), items * has_gaps)
-    writer.ragged(values[has_values[owners]].view(np.uint64), items * has_values)
+    if (divisor > 1).any():
+        ages //= np.repeat(divisor, items)
+    writer.ragged(ages, items)
+    for column, present in ((gaps, has_gaps), (values, has_values)):
+        of_those = column if present.all() else column[np.repeat(present, items)]
+        writer.ragged(of_those.view(np.uint64), items * present)
 
 
 def read_states(
