@@ -186,7 +186,8 @@ class LogCells:
             rows = np.argsort(ticks, kind="stable")
         if tally.size > 1:
             rows = stable_order(keys) if isinstance(rows, slice) else rows[stable_order(keys[rows])]
-        keys, hashes, ticks, weights = keys[rows], hashes[rows], ticks[rows], weights[rows]
+        keys, hashes, ticks = keys[rows], hashes[rows], ticks[rows]
+        weights = weights if weights.strides == (0,) else weights[rows]
         firsts = np.unique(keys[step::step])  # keys that a section begins with
         firsts = np.concatenate([[0], firsts[firsts > 0], [tally.size]])
         bounds = np.searchsorted(keys, firsts).tolist()
