@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.core.arrays import Int64Array, UInt64Array, highest_bit, offsets, ranges
+from recency.core.arrays import Int64Array, UInt64Array, offsets, ranges
 from recency.errors import CorruptSketchError
 
 MAGIC = b"RC"
@@ -55,19 +55,22 @@ def float_bits(x: NDArray[np.float64]) -> UInt64Array:
     return x.view(np.uint64)
 
 
-def encode_varints(x: UInt64Array) -> tuple[NDArray[np.uint8], Int64Array]:
+def encode_varints(x: UInt64Array) -> tuple[NDArray[np.uint8], NDArray[np.int8]]:
     """All numbers as LEB128, and the number of bytes of each."""
     if x.size > _BLOCK:  # temporaries that stay in the cache
         blocks = [encode_varints(x[i : i + _BLOCK]) for i in range(0, x.size, _BLOCK)]
         return np.concatenate([out for out, _ in blocks]), np.concatenate([n for _, n in blocks])
-    sizes = np.maximum(highest_bit(x), 0) // 7 + 1
-    ends = np.cumsum(sizes)
+    sizes = np.ones(x.size, dtype=np.int8)
+    for bits in range(7, int(x.max(initial=0)).bit_length(), 7):
+        sizes += x >> np.uint64(bits) > 0
+    ends = np.cumsum(sizes, dtype=np.int64)
     out = np.empty(int(ends[-1]) if ends.size else 0, dtype=np.uint8)
     position, rest = ends - sizes, x
     while rest.size:
         more = rest >= 0x80
-        out[position] = (rest & np.uint64(0x7F)).astype(np.uint8) | (more.astype(np.uint8) << 7)
-        position, rest = position[more] + 1, rest[more] >> np.uint64(7)
+        out[position] = rest.astype(np.uint8) & 0x7F | more.view(np.uint8) << 7
+        index = np.flatnonzero(more)
+        position, rest = position[index] + 1, rest[index] >> np.uint64(7)
     return out, sizes
 
 

@@ -68,13 +68,12 @@ def write_states(
     seen = np.flatnonzero(states.seen)
     items = np.zeros(size, dtype=np.int64)
     items[seen] = np.diff(log.starts[::logs])
-    owners = np.repeat(np.arange(size), items)  # of each item
-    gaps = log.gaps()
-    values = log.values - 1
     filled = items > 0
+    first = offsets(items)[:-1][filled]
+    gaps, values = log.gaps(), log.values - 1
     has_gaps, has_values = np.zeros((2, size), dtype=np.bool_)
-    has_gaps[owners[np.flatnonzero(gaps)]] = True
-    has_values[owners[np.flatnonzero(values)]] = True
+    has_gaps[filled] = np.maximum.reduceat(gaps, first) > 0
+    has_values[filled] = np.maximum.reduceat(values, first) > 0
     odd_tightness = states.tightness != usual_tightness
     late = states.late_count > 0
     merged = states.spread > 1
@@ -97,7 +96,7 @@ def write_states(
 
     ages = ages_of(log.times, log.starts, np.repeat(states.latest[seen], logs))
     divisor = np.ones(size, dtype=np.uint64)
-    divisor[filled] = np.maximum(np.gcd.reduceat(ages, offsets(items)[:-1][filled]), np.uint64(1))
+    divisor[filled] = np.maximum(np.gcd.reduceat(ages, first), np.uint64(1))
     _optional(writer, divisor, filled)
     if (divisor > 1).any():
         ages //= np.repeat(divisor, items)

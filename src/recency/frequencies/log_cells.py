@@ -181,23 +181,22 @@ class LogCells:
     ) -> CellLogs:
         """In order of keys, then of time, some keys at a time: what these take stays in the cache."""
         cutoff, step = cutoffs(tally.latest, self.window), max(_CACHED // self.grid.rows, 1)
-        rows: Any = slice(None)
-        if not is_sorted(ticks):
-            rows = np.argsort(ticks, kind="stable")
+        order = None if is_sorted(ticks) else np.argsort(ticks, kind="stable")
         if tally.size > 1:
-            rows = stable_order(keys) if isinstance(rows, slice) else rows[stable_order(keys[rows])]
-        keys, hashes, ticks = keys[rows], hashes[rows], ticks[rows]
-        weights = weights if weights.strides == (0,) else weights[rows]
-        firsts = np.unique(keys[step::step])  # keys that a section begins with
-        firsts = np.concatenate([[0], firsts[firsts > 0], [tally.size]])
-        bounds = np.searchsorted(keys, firsts).tolist()
+            of_keys = stable_order(keys if order is None else keys[order])
+            order = of_keys if order is None else order[of_keys]
+        begins = offsets(by_key.counts(keys, tally.size))
+        firsts = np.searchsorted(begins, np.arange(step, ticks.size, step), side="right") - 1
+        firsts = np.unique([0, *firsts.tolist(), tally.size])  # keys that a section begins with
+        bounds = begins[firsts].tolist()
         sections = []
         for (first, end), (begin, stop) in zip(
             pairwise(firsts.tolist()), pairwise(bounds), strict=True
         ):
             part = body.section(first, end)
             for at in range(begin, stop, self._batch):
-                some = slice(at, min(at + self._batch, stop))
+                some: Any = slice(at, min(at + self._batch, stop))
+                some = some if order is None else order[some]
                 cells = self.grid.cells_of(hashes[some])
                 own = cutoff[first:end], keys[some] - first
                 part = _put(part, *own, cells, ticks[some], weights[some])
