@@ -687,6 +687,8 @@ class RankLog:
         newest = self.rule.oldest(np.zeros(1, dtype=np.int64), self.totals, self.tightness)
         remembered: BoolArray = ranks >> 1 >= newest[keys]
         some = np.flatnonzero(~remembered)
+        if 2 * some.size > keys.size:  # cheaper than to cut them out
+            return self._remembers(keys, ranks, values)
         remembered[some] = self._remembers(keys[some], ranks[some], values[some])
         return remembered
 

@@ -52,14 +52,14 @@ class HashGrid:
         hashes of their own.
         """
         factors, first = _odd_numbers(self.rows), self.width * np.arange(self.rows)[:, None]
-        cells = np.empty((self.rows, hashes.size), dtype=np.int64)
+        cells = np.empty((self.rows, hashes.size), dtype=np.int32)
         for begin in range(0, hashes.size, _BLOCK):
             block = slice(begin, begin + _BLOCK)
             high = hashes[block] * factors
             high >>= _HALF
             high *= np.uint64(self.width)
             high >>= _HALF
-            np.add(high.view(np.int64), first, out=cells[:, block])
+            cells[:, block] = high.view(np.int64) + first
         return cells
 
     def cells_of_points(self, hashes: UInt64Array) -> Int64Array:
@@ -133,7 +133,7 @@ class DyadicGrid:
 
     def cells_of(self, hashes: UInt64Array) -> Int64Array:
         """The cell of each item in each row."""
-        cells = np.empty((self.rows, hashes.size), dtype=np.int64)
+        cells = np.empty((self.rows, hashes.size), dtype=np.int32)
         for begin in range(0, hashes.size, _BLOCK):
             block = slice(begin, begin + _BLOCK)
             values = self._values(hashes[block])

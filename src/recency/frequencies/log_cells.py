@@ -351,14 +351,15 @@ def _by_cell(
     rows, events = cells.shape
     width = stride // rows
     together = rows if size > 1 else max(1, _TOGETHER // events)
-    numbers, added, orders = [], [], []
+    numbers, added, order_of = [], [], np.empty(cells.shape, dtype=np.int32)
     for first in range(0, rows, together):
         block = cells[first : first + together]
         span = size * len(block) * width
         local = (block + keys * stride if size > 1 else block - first * width).ravel()
         order = stable_order(local)
-        if span <= local.size:
-            counts = np.bincount(local, minlength=span)
+        if 32 * span <= local.size:
+            ends = np.searchsorted(local, np.arange(span + 1, dtype=local.dtype), sorter=order)
+            counts = np.diff(ends)
             distinct = np.flatnonzero(counts)
             counts = counts[distinct]
         else:
@@ -367,5 +368,5 @@ def _by_cell(
             distinct, counts = in_order[starts], run_lengths(starts, in_order.size)
         numbers.append(distinct + first * width)
         added.append(counts)
-        orders.append(order if len(block) == 1 else order % events)
-    return np.concatenate(numbers), np.concatenate(added), np.concatenate(orders)
+        order_of[first : first + together] = (order if len(block) == 1 else order % events).reshape(block.shape)
+    return np.concatenate(numbers), np.concatenate(added), order_of.ravel()
