@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from recency.core import geometry, validate
-from recency.core.arrays import Int64Array, UInt64Array
+from recency.core.arrays import Int32Array, Int64Array, UInt64Array
 from recency.core.hashing import check_one, hash_items, xxh64
 
 ROUNDING = 1e-12  # outward slack on bounds that went through floating point
@@ -45,7 +45,7 @@ class HashGrid:
         """Hashes of items; a single item gives one."""
         return hash_items(items, self._seed, name)
 
-    def cells_of(self, hashes: UInt64Array) -> Int64Array:
+    def cells_of(self, hashes: UInt64Array) -> Int32Array:
         """The cell of each item in each row: high bits of products with odd numbers.
 
         The hashes are seeded and mixed, so that products with different numbers are as good as
@@ -64,7 +64,7 @@ class HashGrid:
 
     def cells_of_points(self, hashes: UInt64Array) -> Int64Array:
         """Those cells that count an item alone, and what else hashes there: all."""
-        return self.cells_of(hashes)
+        return self.cells_of(hashes).astype(np.int64)
 
 
 class DyadicGrid:
@@ -131,7 +131,7 @@ class DyadicGrid:
         first = self._depth + (scale - 1) * self.range_depth if scale else 0
         return range(first, first + (self.range_depth if scale else self._depth))
 
-    def cells_of(self, hashes: UInt64Array) -> Int64Array:
+    def cells_of(self, hashes: UInt64Array) -> Int32Array:
         """The cell of each item in each row."""
         cells = np.empty((self.rows, hashes.size), dtype=np.int32)
         for begin in range(0, hashes.size, _BLOCK):

@@ -18,6 +18,7 @@ from recency.core.arrays import (
     INT64_MAX,
     BoolArray,
     FloatArray,
+    Int32Array,
     Int64Array,
     UInt64Array,
     cutoffs,
@@ -116,7 +117,7 @@ class CellLogs:
         )
 
     def with_cells(self, cells: Int64Array) -> tuple["CellLogs", Int64Array]:
-        """Logs for these cells (ascending), too, empty where there was none; and which these are."""
+        """Logs for these cells (ascending), too, empty where there was none; and their places."""
         places = np.searchsorted(self.cells, cells)
         new = np.append(self.cells, -1)[places] != cells
         if not new.any():
@@ -179,7 +180,7 @@ class LogCells:
         ticks: Int64Array,
         weights: Int64Array,
     ) -> CellLogs:
-        """In order of keys, then of time, some keys at a time: what these take stays in the cache."""
+        """In order of keys, then of time, some keys at a time: what is made stays in the cache."""
         cutoff, step = cutoffs(tally.latest, self.window), max(_CACHED // self.grid.rows, 1)
         order = None if is_sorted(ticks) else np.argsort(ticks, kind="stable")
         if tally.size > 1:
@@ -317,7 +318,7 @@ def _put(
     body: CellLogs,
     cutoff: Int64Array,
     keys: Int64Array,
-    cells: Int64Array,
+    cells: Int32Array,
     ticks: Int64Array,
     weights: Int64Array,
 ) -> CellLogs:
@@ -342,8 +343,8 @@ def _put(
 
 
 def _by_cell(
-    keys: Int64Array, cells: Int64Array, stride: int, size: int
-) -> tuple[Int64Array, Int64Array, Int64Array]:
+    keys: Int64Array, cells: Int32Array, stride: int, size: int
+) -> tuple[Int64Array, Int64Array, Int32Array]:
     """Cells that got events (ascending), how many, and these events, cell by cell.
 
     The rows of a single key are sorted apart, unless there are few events: that takes fewer digits.
@@ -351,7 +352,7 @@ def _by_cell(
     rows, events = cells.shape
     width = stride // rows
     together = rows if size > 1 else max(1, _TOGETHER // events)
-    numbers, added, order_of = [], [], np.empty(cells.shape, dtype=np.int32)
+    numbers, added, orders = [], [], np.empty(cells.shape, dtype=np.int32)
     for first in range(0, rows, together):
         block = cells[first : first + together]
         span = size * len(block) * width
@@ -368,5 +369,6 @@ def _by_cell(
             distinct, counts = in_order[starts], run_lengths(starts, in_order.size)
         numbers.append(distinct + first * width)
         added.append(counts)
-        order_of[first : first + together] = (order if len(block) == 1 else order % events).reshape(block.shape)
-    return np.concatenate(numbers), np.concatenate(added), order_of.ravel()
+        in_row = order if len(block) == 1 else order % events
+        orders[first : first + together] = in_row.reshape(block.shape)
+    return np.concatenate(numbers), np.concatenate(added), orders.ravel()
