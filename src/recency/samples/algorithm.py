@@ -11,15 +11,17 @@ Times may come in any order, and merging is exact: the state is a function of th
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 
 from recency.algorithm import Admitted, Algorithm, Columns, PerKey, State
-from recency.core.arrays import BoolArray, FloatArray, Int64Array
+from recency.core.arrays import BoolArray, FloatArray, Int64Array, offsets, stable_order
 from recency.core.codec import RecordReader, RecordWriter, corrupt
 from recency.core.level_sample import LevelSample
 from recency.core.samples import Samples
+from recency.keyed import only_key
 from recency.samples.records import ColumnCodec, SampleStates
 
 _ABSORB = 1 << 14  # survivors collected, at least, before the sample takes them in
@@ -266,6 +268,8 @@ class SampleAlgorithm(Algorithm):
     def absorb(self, state: State, keys: Int64Array, columns: Columns) -> Samples:
         """Last rows first: mostly they are the newest, and raise the edges that thin the rest."""
         tally = state.tally
+        if tally.size > 1 and keys.size >= tally.size * self.retention.block:
+            return self._absorbed_apart(state, keys, columns)
         body = self.retention.moved(tally, state.body, keys, columns)
         placing = self.retention.placing(tally, body)
         sample, edges, is_one = body.sample, placing.edges(body.sample), tally.size == 1
@@ -288,6 +292,17 @@ class SampleAlgorithm(Algorithm):
                 edges, survivors, waiting = placing.edges(sample), [], 0
             end = begin
         return replace(body, sample=self._absorbed(sample, survivors, placing))
+
+    def _absorbed_apart(self, state: State, keys: Int64Array, columns: Columns) -> Samples:
+        """Key by key, where each has many rows: what is made for one stays in the cache."""
+        order, bounds = stable_order(keys), offsets(np.bincount(keys, minlength=state.tally.size))
+        parts = zip(state.tally.split(), state.body.split(), pairwise(bounds.tolist()), strict=True)
+        bodies = []
+        for tally, body, (begin, end) in parts:
+            rows = order[begin:end]
+            own = tuple(column[rows] for column in columns)
+            bodies.append(self.absorb(State(tally, body), only_key(rows.size), own))
+        return Samples.joined(bodies)
 
     def _absorbed(self, sample: LevelSample, blocks: list[Placed], placing: Placing) -> LevelSample:
         blocks = [*blocks, (self._none.groups, self._none.times, self._none.columns)]
