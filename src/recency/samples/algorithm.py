@@ -322,8 +322,8 @@ class SampleAlgorithm(Algorithm):
         tally = self.intake.merge(state.tally, into, size)
         joint = self.retention.joint(tally, body, into, size)
         placing = self.retention.placing(tally, joint)
-        merged = placing.pruned(LevelSample.merge([joint.sample], placing.cutoff))
-        return State(tally, replace(joint, sample=merged))
+        merged = placing.pruned(joint.sample.united(placing.cutoff))
+        return State(tally, Samples(merged, joint.counts, joint.labels))
 
     def finalize(self, state: State, prototype: State) -> State:
         """As the intake does."""
