@@ -11,7 +11,7 @@ Counts are compared with what is present before anything of that size is made.
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NoReturn
 
@@ -26,6 +26,7 @@ FORMAT_VERSION = 1
 _HEADER = len(MAGIC) + 4
 _CRC = 4
 _BLOCK = 1 << 15  # numbers encoded at once
+_TOGETHER = 1 << 17  # numbers of records that are put together at once
 _MOST_VARINT_BYTES = 10  # ⌈64 / 7⌉
 
 Scalar = int | float | str | tuple[Any, ...] | None
@@ -120,13 +121,22 @@ class RecordWriter:
 
     def numbers(self) -> tuple[UInt64Array, Int64Array]:
         """All numbers, record by record, and how many each record has."""
-        sizes = np.sum([counts for _, counts in self._parts], axis=0)
-        out = np.empty(int(sizes.sum()), dtype=np.uint64)
-        cursor = offsets(sizes)[:-1]
-        for values, counts in self._parts:
-            out[ranges(cursor, counts)] = values
-            cursor = cursor + counts
-        return out, sizes
+        blocks = [np.empty(0, dtype=np.uint64), *(block for block, _ in self.blocks())]
+        return np.concatenate(blocks), np.sum([counts for _, counts in self._parts], axis=0)
+
+    def blocks(self) -> Iterator[tuple[UInt64Array, Int64Array]]:
+        """The same, some records at a time, with where each of these ends."""
+        starts = [offsets(counts) for _, counts in self._parts]
+        total = offsets(np.sum([counts for _, counts in self._parts], axis=0))
+        cuts = np.searchsorted(total, np.arange(_TOGETHER, total[-1], _TOGETHER))
+        for first, end in pairwise(np.unique([0, *cuts.tolist(), total.size - 1]).tolist()):
+            out = np.empty(int(total[end] - total[first]), dtype=np.uint64)
+            cursor = total[first:end] - total[first]
+            for (values, counts), start in zip(self._parts, starts, strict=True):
+                own = counts[first:end]
+                out[ranges(cursor, own)] = values[start[first] : start[end]]
+                cursor = cursor + own
+            yield out, cursor
 
 
 class RecordReader:
@@ -248,17 +258,16 @@ def decode_config(data: bytes, name: str) -> list[Scalar]:
 
 def encode_many(family: int, config: bytes, writer: RecordWriter) -> list[bytes]:
     """One frame for each record."""
-    numbers, sizes = writer.numbers()
-    payload, varint_sizes = encode_varints(numbers)
-    ends = offsets(varint_sizes)[offsets(sizes)].tolist()
     header = MAGIC + struct.pack("<BBBB", FORMAT_VERSION, family, 0, len(config)) + config
-    buffer = payload.tobytes()
     header_crc = zlib.crc32(header)
     frames = []
-    for begin, end in pairwise(ends):
-        body = buffer[begin:end]
-        crc = zlib.crc32(body, header_crc)
-        frames.append(header + body + crc.to_bytes(_CRC, "little"))
+    for numbers, ends in writer.blocks():
+        payload, varint_sizes = encode_varints(numbers)
+        buffer, bounds = payload.tobytes(), offsets(varint_sizes)[ends].tolist()
+        for begin, end in pairwise([0, *bounds]):
+            body = buffer[begin:end]
+            crc = zlib.crc32(body, header_crc)
+            frames.append(header + body + crc.to_bytes(_CRC, "little"))
     return frames
 
 
