@@ -139,7 +139,7 @@ class LogCells:
     merge_law = "bounded"
     draws_coins = False
     drawn_columns = 0
-    least_flush = 1 << 17  # each may touch many cells
+    least_flush = 1 << 19  # each may touch many cells
     most_weight = INT64_MAX
     cell_failure = product_failure = 0.0
 
