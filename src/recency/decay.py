@@ -41,6 +41,7 @@ from recency.core.elementary import exp2, log2, power
 KINDS = ("converging", "exponential", "super_exponential", "finite")
 _FINITE = frozenset({"finite"})
 _TINY = 5e-324  # the smallest float above zero
+_BLOCK = 1 << 14  # ages per pass: temporaries that stay in the cache
 _NEVER = 2**62  # ages
 # Ages at which a decay without a formula is looked up first: 16 to an octave.
 _GRID = np.unique((2.0 ** (np.arange(16 * 62 + 1) / 16)).astype(np.int64))
@@ -98,10 +99,12 @@ class Decay(ABC):
     def at(self, ages: Any) -> FloatArray:
         """Return the values at an array of ages in ticks, without checks."""
         ticks: FloatArray = np.asarray(ages, dtype=np.float64)
-        if not ticks.size:
-            return ticks
+        values = np.empty_like(ticks)
         with np.errstate(over="ignore", under="ignore"):
-            return self._value(ticks / self.scale)
+            for begin in range(0, ticks.size, _BLOCK):
+                block = slice(begin, begin + _BLOCK)
+                values[block] = self._value(ticks[block] / self.scale)
+        return values
 
     @property
     def reach(self) -> int | None:

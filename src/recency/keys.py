@@ -120,6 +120,12 @@ def _of_array(keys: NDArray[Any]) -> tuple[list[Hashable], NDArray[np.intp]]:
         raise ValueError(f"keys must be one-dimensional, got {keys.ndim} dimensions")
     if keys.dtype.kind not in "biufUSMm":
         return _of_list(list(keys) if keys.dtype.names else keys.tolist())
+    if keys.dtype.kind in "iu" and keys.size:
+        least, most = int(keys.min()), int(keys.max())
+        if most - least < keys.size:  # dense integers are numbers already
+            which = keys.astype(np.int64) - keys.min().astype(np.int64)
+            order, which = _as_they_come(which, keys.size)
+            return [least + key for key in order.tolist()], which
     values, which = np.unique(keys, return_inverse=True)
     order, which = _as_they_come(which, values.size)
     # NumPy's own list of datetimes has integers, dates or datetimes, as the resolution is.
@@ -164,8 +170,8 @@ def _as_they_come(which: NDArray[Any], size: int) -> tuple[NDArray[np.intp], NDA
     """Which of ``size`` values are used, as they first come, and which of those each row has."""
     first = np.full(size, which.size)
     first[which[::-1]] = np.arange(which.size)[::-1]  # of the rows of a value the last one stays
-    order = np.argsort(first, kind="stable")
-    order = order[: np.count_nonzero(first < which.size)]
+    order = np.flatnonzero(first < which.size)
+    order = order[np.argsort(first[order])]
     place = np.empty(size, dtype=np.intp)
     place[order] = np.arange(order.size)
     return order, place[which]

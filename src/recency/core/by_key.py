@@ -101,7 +101,8 @@ def float_sums(keys: Int64Array, values: FloatArray, size: int) -> FloatArray:
     total, rest = np.zeros(size), values
     for _ in range(2):
         units = unit[keys]
-        high = (units + rest) - units
+        high = units + rest
+        high -= units
         rest = rest - high
         total += np.bincount(keys, high, size)  # exact, but for the second and last sum
         unit = np.ldexp(unit, more - 53)

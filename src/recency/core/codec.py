@@ -11,14 +11,14 @@ Counts are compared with what is present before anything of that size is made.
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.core.arrays import Int64Array, UInt64Array, highest_bit, offsets, ranges
+from recency.core.arrays import Int64Array, UInt64Array, offsets, ranges
 from recency.errors import CorruptSketchError
 
 MAGIC = b"RC"
@@ -26,6 +26,7 @@ FORMAT_VERSION = 1
 _HEADER = len(MAGIC) + 4
 _CRC = 4
 _BLOCK = 1 << 15  # numbers encoded at once
+_TOGETHER = 1 << 17  # numbers of records that are put together at once
 _MOST_VARINT_BYTES = 10  # ⌈64 / 7⌉
 
 Scalar = int | float | str | tuple[Any, ...] | None
@@ -55,19 +56,22 @@ def float_bits(x: NDArray[np.float64]) -> UInt64Array:
     return x.view(np.uint64)
 
 
-def encode_varints(x: UInt64Array) -> tuple[NDArray[np.uint8], Int64Array]:
+def encode_varints(x: UInt64Array) -> tuple[NDArray[np.uint8], NDArray[np.int8]]:
     """All numbers as LEB128, and the number of bytes of each."""
     if x.size > _BLOCK:  # temporaries that stay in the cache
         blocks = [encode_varints(x[i : i + _BLOCK]) for i in range(0, x.size, _BLOCK)]
         return np.concatenate([out for out, _ in blocks]), np.concatenate([n for _, n in blocks])
-    sizes = np.maximum(highest_bit(x), 0) // 7 + 1
-    ends = np.cumsum(sizes)
+    sizes = np.ones(x.size, dtype=np.int8)
+    for bits in range(7, int(x.max(initial=0)).bit_length(), 7):
+        sizes += x >> np.uint64(bits) > 0
+    ends = np.cumsum(sizes, dtype=np.int64)
     out = np.empty(int(ends[-1]) if ends.size else 0, dtype=np.uint8)
     position, rest = ends - sizes, x
     while rest.size:
         more = rest >= 0x80
-        out[position] = (rest & np.uint64(0x7F)).astype(np.uint8) | (more.astype(np.uint8) << 7)
-        position, rest = position[more] + 1, rest[more] >> np.uint64(7)
+        out[position] = rest.astype(np.uint8) & 0x7F | more.view(np.uint8) << 7
+        index = np.flatnonzero(more)
+        position, rest = position[index] + 1, rest[index] >> np.uint64(7)
     return out, sizes
 
 
@@ -117,13 +121,22 @@ class RecordWriter:
 
     def numbers(self) -> tuple[UInt64Array, Int64Array]:
         """All numbers, record by record, and how many each record has."""
-        sizes = np.sum([counts for _, counts in self._parts], axis=0)
-        out = np.empty(int(sizes.sum()), dtype=np.uint64)
-        cursor = offsets(sizes)[:-1]
-        for values, counts in self._parts:
-            out[ranges(cursor, counts)] = values
-            cursor = cursor + counts
-        return out, sizes
+        blocks = [np.empty(0, dtype=np.uint64), *(block for block, _ in self.blocks())]
+        return np.concatenate(blocks), np.sum([counts for _, counts in self._parts], axis=0)
+
+    def blocks(self) -> Iterator[tuple[UInt64Array, Int64Array]]:
+        """The same, some records at a time, with where each of these ends."""
+        starts = [offsets(counts) for _, counts in self._parts]
+        total = offsets(np.sum([counts for _, counts in self._parts], axis=0))
+        cuts = np.searchsorted(total, np.arange(_TOGETHER, total[-1], _TOGETHER))
+        for first, end in pairwise(np.unique([0, *cuts.tolist(), total.size - 1]).tolist()):
+            out = np.empty(int(total[end] - total[first]), dtype=np.uint64)
+            cursor = total[first:end] - total[first]
+            for (values, counts), start in zip(self._parts, starts, strict=True):
+                own = counts[first:end]
+                out[ranges(cursor, own)] = values[start[first] : start[end]]
+                cursor = cursor + own
+            yield out, cursor
 
 
 class RecordReader:
@@ -245,17 +258,16 @@ def decode_config(data: bytes, name: str) -> list[Scalar]:
 
 def encode_many(family: int, config: bytes, writer: RecordWriter) -> list[bytes]:
     """One frame for each record."""
-    numbers, sizes = writer.numbers()
-    payload, varint_sizes = encode_varints(numbers)
-    ends = offsets(varint_sizes)[offsets(sizes)].tolist()
     header = MAGIC + struct.pack("<BBBB", FORMAT_VERSION, family, 0, len(config)) + config
-    buffer = payload.tobytes()
     header_crc = zlib.crc32(header)
     frames = []
-    for begin, end in pairwise(ends):
-        body = buffer[begin:end]
-        crc = zlib.crc32(body, header_crc)
-        frames.append(header + body + crc.to_bytes(_CRC, "little"))
+    for numbers, ends in writer.blocks():
+        payload, varint_sizes = encode_varints(numbers)
+        buffer, bounds = payload.tobytes(), offsets(varint_sizes)[ends].tolist()
+        for begin, end in pairwise([0, *bounds]):
+            body = buffer[begin:end]
+            crc = zlib.crc32(body, header_crc)
+            frames.append(header + body + crc.to_bytes(_CRC, "little"))
     return frames
 
 

@@ -122,22 +122,21 @@ class LevelSample:
             first_keys = np.repeat(places * keys, [each.size for each in groups])
             return np.concatenate(groups) + (first_keys << _LEVEL_BITS)
 
-        return replace(
-            first,
-            groups=moved([sample.groups for sample in samples]),
-            times=np.concatenate([sample.times for sample in samples]),
-            columns=tuple(
-                np.concatenate(column)
-                for column in zip(*(sample.columns for sample in samples), strict=True)
-            ),
-            edge_groups=moved([sample.edge_groups for sample in samples]),
-            edges=np.concatenate([sample.edges for sample in samples]),
+        columns = zip(*(sample.columns for sample in samples), strict=True)
+        return LevelSample(
+            first.capacity,
+            first.distinct,
+            moved([sample.groups for sample in samples]),
+            np.concatenate([sample.times for sample in samples]),
+            tuple(map(np.concatenate, columns)),
+            moved([sample.edge_groups for sample in samples]),
+            np.concatenate([sample.edges for sample in samples]),
         )
 
     def renamed(self, keys: Int64Array) -> "LevelSample":
         """The same elements and edges under the key that ``keys`` has for each of the present ones.
 
-        Keys that become one are to be merged (:meth:`merge`) before anything else is done.
+        Keys that become one are to be united (:meth:`united`) before anything else is done.
         """
 
         def moved(groups: Int64Array) -> Int64Array:
@@ -145,7 +144,9 @@ class LevelSample:
             new: Int64Array = groups + ((keys[old] - old) << _LEVEL_BITS)
             return new
 
-        return replace(self, groups=moved(self.groups), edge_groups=moved(self.edge_groups))
+        groups, edge_groups = moved(self.groups), moved(self.edge_groups)
+        elements = groups, self.times, self.columns
+        return LevelSample(self.capacity, self.distinct, *elements, edge_groups, self.edges)
 
     def split(self, firsts: Int64Array) -> list["LevelSample"]:
         """Samples of the keys from each of ``firsts`` to the next; elements in order of keys."""
@@ -248,27 +249,17 @@ class LevelSample:
             groups, times, columns = _most_recent(groups, times, columns)
         return self._trimmed(groups, times, columns, cutoff)
 
-    @staticmethod
-    def merge(samples: Sequence["LevelSample"], cutoff: Int64Array) -> "LevelSample":
-        """The sample of the union, for equal capacities. Exact."""
-        first = samples[0]
-        edge_groups = np.concatenate([sample.edge_groups for sample in samples])
-        edges = np.concatenate([sample.edges for sample in samples])
-        order = np.lexsort((edges, edge_groups))
-        last = np.flatnonzero(np.diff(edge_groups[order], append=-1))
-        none = LevelSample.empty(
-            first.capacity, first.distinct, [column.dtype for column in first.columns]
-        )
-        joint = replace(none, edge_groups=edge_groups[order][last], edges=edges[order][last])
-        return joint.absorb(
-            np.concatenate([sample.groups for sample in samples]),
-            np.concatenate([sample.times for sample in samples]),
-            tuple(
-                np.concatenate(column)
-                for column in zip(*(sample.columns for sample in samples), strict=True)
-            ),
-            cutoff,
-        )
+    def united(self, cutoff: Int64Array) -> "LevelSample":
+        """The sample of the union, where keys have become one (:meth:`renamed`). Exact."""
+        edge_groups, edges = self.edge_groups, self.edges
+        if edges.size:
+            order = np.lexsort((edges, edge_groups))
+            edge_groups, edges = edge_groups[order], edges[order]
+            last = np.append(run_starts(edge_groups)[1:], edges.size) - 1
+            edge_groups, edges = edge_groups[last], edges[last]
+        none = self.groups[:0], self.times[:0], tuple(column[:0] for column in self.columns)
+        joint = LevelSample(self.capacity, self.distinct, *none, edge_groups, edges)
+        return joint.absorb(self.groups, self.times, self.columns, cutoff)
 
     def query_levels(self, since: Int64Array) -> Int64Array:
         """ℓ for the elements later than ``since``, per key; ``NO_LEVEL`` if all are present."""
@@ -333,14 +324,8 @@ class LevelSample:
             order = np.argsort(edge_groups)
             edge_groups, edges = edge_groups[order], edges[order]
         live = edges > cutoff[edge_groups >> _LEVEL_BITS]
-        return replace(
-            self,
-            groups=groups,
-            times=times,
-            columns=columns,
-            edge_groups=edge_groups[live],
-            edges=edges[live],
-        )
+        left = edge_groups[live], edges[live]
+        return LevelSample(self.capacity, self.distinct, groups, times, columns, *left)
 
 
 class Places:

@@ -255,10 +255,10 @@ class RankLog(Log):
 
     def expired(self, cutoff: Int64Array) -> "RankLog":
         """Without what nobody needs whose windows begin at ``cutoff`` (per key) or later."""
-        keys = self.entry_keys()
-        if not (self.times <= cutoff[keys]).any():
+        filled = np.flatnonzero(self.counts)
+        if not (self.times[self.starts[filled]] <= cutoff[filled]).any():
             return self
-        return self._retained(keys, self.times, self.ranks, self.values, cutoff)
+        return self._retained(self.entry_keys(), self.times, self.ranks, self.values, cutoff)
 
     def loosened(self, tightness: Int64Array, cutoff: Int64Array) -> "RankLog":
         """The log that the same streams have with less tightness: ranks kept there are kept here.
@@ -319,14 +319,13 @@ class RankLog(Log):
 
         key_entry = np.searchsorted(first, key_row)
         entries = run_lengths(key_entry, first.size)
-        chosen = grown._candidates(touched, added, before_key, key_entry, entries, entry_of)
+        chosen, counts = grown._candidates(touched, added, before_key, key_entry, entries, entry_of)
         row = first[chosen]
         is_last = chosen + 1 == first.size
         last_row = np.where(is_last, running.size, first[np.where(is_last, 0, chosen + 1)]) - 1
         values = running[last_row] - running[row] + values[row]
-        keys = keys[row]
-        ranks = self._ranks(running[last_row], keys, touched, before_key)
-        return self._with_batch(grown, keys, times[row], ranks, values, cutoff)
+        ranks = running[last_row] + np.repeat(self.totals[touched] - before_key, counts)
+        return self._with_batch(grown, touched, counts, times[row], ranks, values, cutoff)
 
     def append_units(
         self, counts: Int64Array, times_of: Callable[[Int64Array], Int64Array], cutoff: Int64Array
@@ -339,34 +338,29 @@ class RankLog(Log):
         added = counts[touched]
         before_key = offsets(added)[:-1]
         grown = self._grown(touched, added)
-        row = grown._candidates(touched, added, before_key, before_key, added, lambda unit: unit)
-        keys = touched[runs_of(row, before_key)]
-        ranks = self._ranks(row + 1, keys, touched, before_key)
+        row, taken = grown._candidates(
+            touched, added, before_key, before_key, added, lambda unit: unit
+        )
+        ranks = row + np.repeat(self.totals[touched] - before_key + 1, taken)
         values = np.ones(row.size, dtype=np.int64)
-        return self._with_batch(grown, keys, times_of(row), ranks, values, cutoff)
-
-    def _ranks(
-        self, running: Int64Array, keys: Int64Array, touched: Int64Array, before_key: Int64Array
-    ) -> Int64Array:
-        """The ranks of entries, each given by the units of the batch up to and including it."""
-        shift = self.totals[touched] - before_key
-        return running + np.repeat(shift, run_lengths(run_starts(keys), keys.size))
+        return self._with_batch(grown, touched, taken, times_of(row), ranks, values, cutoff)
 
     def _with_batch(
         self,
         grown: "RankLog",
-        keys: Int64Array,
+        touched: Int64Array,
+        counts: Int64Array,
         times: Int64Array,
         ranks: Int64Array,
         values: Int64Array,
         cutoff: Int64Array,
     ) -> "RankLog":
-        """``grown`` with the entries of this log and of a batch (the first of each key too)."""
+        """``grown`` with entries of this log and ``counts`` of a batch, each key's first too."""
+        keys = np.repeat(touched, counts)
         if not self.times.size:
             return grown._retained(keys, times, ranks, values, cutoff)
         # The newest entry of a key goes on growing while its time lasts.
-        key_first = run_starts(keys)
-        touched = keys[key_first]
+        key_first = offsets(counts)[:-1]
         still_old = np.ones(self.times.size, dtype=np.bool_)
         newest = self.starts[touched + 1] - 1
         grows = newest >= self.starts[touched]
@@ -512,8 +506,10 @@ class RankLog(Log):
         key_entry: Int64Array,
         entries: Int64Array,
         entry_of: Callable[[Int64Array], Int64Array],
-    ) -> Int64Array:
-        """Which entries of a batch to look at: all that may be kept, and the first of each key.
+    ) -> tuple[Int64Array, Int64Array]:
+        """Which entries of a batch to look at, and how many of each key.
+
+        All that may be kept, and the first of each key.
 
         ``key_entry`` is the first entry of each key, ``entries`` how many it has, and ``entry_of``
         finds the entry of a unit.
@@ -533,17 +529,19 @@ class RankLog(Log):
             few = count.sum(axis=1) < entries[many] // 2
             begin, count, many = begin[few], count[few], many[few]
             take[many] = False
+        if not many.size:
+            return np.arange(entries.sum()), entries
         taken = np.repeat(take, entries)
         taken[key_entry] = True
-        if many.size:
-            flat = count.ravel()
-            nth = np.arange(flat.sum()) - np.repeat(offsets(flat)[:-1], flat)
-            m = np.repeat(begin.ravel(), flat) + nth
-            rank = (2 * m + 1) << np.repeat(np.broadcast_to(level, count.shape).ravel(), flat)
-            shift = (before_key - self.totals[touched] + added)[many]
-            unit = rank + np.repeat(shift, count.sum(axis=1)) - 1
-            taken[entry_of(unit)] = True
-        return np.flatnonzero(taken)
+        flat = count.ravel()
+        nth = np.arange(flat.sum()) - np.repeat(offsets(flat)[:-1], flat)
+        m = np.repeat(begin.ravel(), flat) + nth
+        rank = (2 * m + 1) << np.repeat(np.broadcast_to(level, count.shape).ravel(), flat)
+        shift = (before_key - self.totals[touched] + added)[many]
+        unit = rank + np.repeat(shift, count.sum(axis=1)) - 1
+        taken[entry_of(unit)] = True
+        chosen = np.flatnonzero(taken)
+        return chosen, run_lengths(np.searchsorted(chosen, key_entry), chosen.size)
 
     def remembers(self, before: int, upto: int, total: int) -> bool:
         """Whether the rule keeps an entry of the only key, when there are ``total`` units."""
@@ -558,12 +556,12 @@ class RankLog(Log):
         return ranks >> (level + 1) >= oldest
 
     def _all_remembered(self, keys: Int64Array, ranks: Int64Array, values: Int64Array) -> BoolArray:
-        """:meth:`_remembers` of many entries: keys keep as many units as ``tightness``."""
-        crowded = (self.totals > self.tightness)[keys]
-        some = np.flatnonzero(crowded)
-        if some.size == keys.size:
+        """:meth:`_remembers` of many entries, of which the newest are, whatever their levels."""
+        newest = self.rule.oldest(np.zeros(1, dtype=np.int64), self.totals, self.tightness)
+        remembered: BoolArray = ranks >> 1 >= newest[keys]
+        some = np.flatnonzero(~remembered)
+        if 2 * some.size > keys.size:  # cheaper than to cut them out
             return self._remembers(keys, ranks, values)
-        remembered = ~crowded
         remembered[some] = self._remembers(keys[some], ranks[some], values[some])
         return remembered
 
@@ -594,12 +592,6 @@ class RankLog(Log):
             return _levels(ranks[some], values[some])
 
         return self._kept(keys, times, ranks, values, keep, expired, level_of)
-
-
-def runs_of(rows: Int64Array, starts: Int64Array) -> Int64Array:
-    """The run that each of some rows, ascending, belongs to; runs begin at ``starts``, 0 first."""
-    sizes = run_lengths(np.searchsorted(rows, starts), rows.size)
-    return np.repeat(np.arange(starts.size), sizes)
 
 
 def _ends_within_int64(keys: Int64Array, values: Int64Array) -> list[int]:

@@ -89,7 +89,7 @@ class Arrival:
         late_count = tally.late_count
         if self.by == "count":
             ticks = self._positions(tally, keys)
-        elif self.needs_order and (size > 1 or ticks.min() < tally.latest[0]):
+        elif self.needs_order and ticks.min() < tally.latest.max():
             before = tally.latest[keys]
             rows = np.flatnonzero(ticks < before)
             if rows.size:

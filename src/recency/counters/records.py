@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.core.arrays import BoolArray, Int64Array, UInt64Array, cutoffs, offsets, run_starts
+from recency.core.arrays import BoolArray, Int64Array, UInt64Array, cutoffs, offsets
 from recency.core.codec import RecordReader, RecordWriter, corrupt, float_bits, zigzag
 from recency.core.rank_log import MAX_TIGHTNESS, RankLog, Rule
 from recency.core.segments import ages_of, running_sums, segment_sums, times_of
@@ -53,15 +53,15 @@ def write_states(
 ) -> None:
     """Append the columns of all states, of ``logs`` logs each, to ``writer``."""
     log, size = states.log, states.seen.size
-    counts = log.counts
-    records = np.repeat(np.flatnonzero(states.seen), logs)  # of each log
-    owners = np.repeat(records, counts)  # and of each item
-    gaps = log.gaps()
-    values = log.values - 1
-    items = np.bincount(owners, minlength=size)
+    seen = np.flatnonzero(states.seen)
+    items = np.zeros(size, dtype=np.int64)
+    items[seen] = np.diff(log.starts[::logs])
     filled = items > 0
-    has_gaps = np.bincount(owners, gaps > 0, size) > 0
-    has_values = np.bincount(owners, values > 0, size) > 0
+    first = offsets(items)[:-1][filled]
+    gaps, values = log.gaps(), log.values - 1
+    has_gaps, has_values = np.zeros((2, size), dtype=np.bool_)
+    has_gaps[filled] = np.maximum.reduceat(gaps, first) > 0
+    has_values[filled] = np.maximum.reduceat(values, first) > 0
     odd_tightness = states.tightness != usual_tightness
     late = states.late_count > 0
     merged = states.spread > 1
@@ -80,17 +80,18 @@ def write_states(
     _optional(writer, zigzag(states.latest), states.seen)
     _optional(writer, states.late_count.view(np.uint64), late)
     _optional(writer, float_bits(states.spread), merged)
-    writer.ragged(counts.view(np.uint64), states.seen * logs)
+    writer.ragged(log.counts.view(np.uint64), states.seen * logs)
 
-    ages = ages_of(log.times, log.starts, states.latest[records])
-    divisor = np.zeros(size, dtype=np.uint64)
-    if ages.size:
-        divisor[filled] = np.gcd.reduceat(ages, run_starts(owners))
-    divisor = np.maximum(divisor, np.uint64(1))
+    ages = ages_of(log.times, log.starts, np.repeat(states.latest[seen], logs))
+    divisor = np.ones(size, dtype=np.uint64)
+    divisor[filled] = np.maximum(np.gcd.reduceat(ages, first), np.uint64(1))
     _optional(writer, divisor, filled)
-    writer.ragged(ages // divisor[owners], items)
-    writer.ragged(gaps[has_gaps[owners]].view(np.uint64), items * has_gaps)
-    writer.ragged(values[has_values[owners]].view(np.uint64), items * has_values)
+    if (divisor > 1).any():
+        ages //= np.repeat(divisor, items)
+    writer.ragged(ages, items)
+    for column, present in ((gaps, has_gaps), (values, has_values)):
+        of_those = column if present.all() else column[np.repeat(present, items)]
+        writer.ragged(of_those.view(np.uint64), items * present)
 
 
 def read_states(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.algorithm import Admitted, Algorithm, Columns, State, described
+from recency.algorithm import NEVER, Admitted, Algorithm, Columns, State, described
 from recency.core import by_key, validate
 from recency.core.arrays import INT64_MAX, FloatArray, Int64Array, broadcast
 from recency.core.codec import RecordReader, RecordWriter
@@ -189,14 +189,14 @@ class CellAlgorithm(Algorithm):
         if over.any():
             refuse_total(0, tally.totals[into == np.flatnonzero(over)[0]])
         merged = CellTally(
-            latest=by_key.raised(CellTally.empty(size).latest, into, tally.latest),
+            latest=by_key.raised(np.full(size, NEVER), into, tally.latest),
             totals=totals,
             late_count=by_key.sums(into, tally.late_count, size)[0],
             merge_factor=np.ones(size),
             stream=_least_stream(tally, into, size),
             index=by_key.sums(into, tally.index, size)[0],
             by_id=np.bincount(into, tally.by_id, size) > 0,
-            named_latest=by_key.raised(CellTally.empty(size).latest, into, tally.named_latest),
+            named_latest=by_key.raised(np.full(size, NEVER), into, tally.named_latest),
             named=by_key.sums(into, tally.named, size)[0],
             named_by_id=np.bincount(into, tally.named_by_id, size) > 0,
         )

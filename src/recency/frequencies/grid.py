@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from recency.core import geometry, validate
-from recency.core.arrays import Int64Array, UInt64Array
+from recency.core.arrays import Int32Array, Int64Array, UInt64Array
 from recency.core.hashing import check_one, hash_items, xxh64
 
 ROUNDING = 1e-12  # relative; bounds are moved outwards by it, for rounding errors
@@ -45,26 +45,26 @@ class HashGrid:
         """Return the hashes of items; a single item gives one."""
         return hash_items(items, self._seed, name)
 
-    def cells_of(self, hashes: UInt64Array) -> Int64Array:
+    def cells_of(self, hashes: UInt64Array) -> Int32Array:
         """Return the cell of each item in each row: high bits of products with odd numbers.
 
         The hashes are seeded and mixed, so products with different odd numbers serve as independent
         hashes.
         """
         factors, first = _odd_numbers(self.rows), self.width * np.arange(self.rows)[:, None]
-        cells = np.empty((self.rows, hashes.size), dtype=np.int64)
+        cells = np.empty((self.rows, hashes.size), dtype=np.int32)
         for begin in range(0, hashes.size, _BLOCK):
             block = slice(begin, begin + _BLOCK)
             high = hashes[block] * factors
             high >>= _HALF
             high *= np.uint64(self.width)
             high >>= _HALF
-            np.add(high.view(np.int64), first, out=cells[:, block])
+            cells[:, block] = high.view(np.int64) + first
         return cells
 
     def cells_of_points(self, hashes: UInt64Array) -> Int64Array:
         """Return the cells that count single items and their collisions: one in every row."""
-        return self.cells_of(hashes)
+        return self.cells_of(hashes).astype(np.int64)
 
 
 class DyadicGrid:
@@ -131,9 +131,9 @@ class DyadicGrid:
         first = self._depth + (scale - 1) * self.range_depth if scale else 0
         return range(first, first + (self.range_depth if scale else self._depth))
 
-    def cells_of(self, hashes: UInt64Array) -> Int64Array:
+    def cells_of(self, hashes: UInt64Array) -> Int32Array:
         """Return the cell of each item in each row."""
-        cells = np.empty((self.rows, hashes.size), dtype=np.int64)
+        cells = np.empty((self.rows, hashes.size), dtype=np.int32)
         for begin in range(0, hashes.size, _BLOCK):
             block = slice(begin, begin + _BLOCK)
             values = self._values(hashes[block])

@@ -18,6 +18,7 @@ from recency.core.arrays import (
     INT64_MAX,
     BoolArray,
     FloatArray,
+    Int32Array,
     Int64Array,
     UInt64Array,
     cutoffs,
@@ -34,7 +35,6 @@ from recency.core.rank_log import (
     before_merging,
     guarantee,
     loosest,
-    runs_of,
     tightness_for_tree,
 )
 from recency.counters.arrival import Arrival
@@ -116,16 +116,19 @@ class CellLogs:
             log=RankLog.joined([bodies[i].log for i in filled]),
         )
 
-    def with_cells(self, cells: Int64Array) -> "CellLogs":
-        """Return the same with empty logs for those of ``cells`` (ascending) that have none."""
+    def with_cells(self, cells: Int64Array) -> tuple["CellLogs", Int64Array]:
+        """Return the same with empty logs for those of ``cells`` that have none, and their places.
+
+        ``cells`` are ascending.
+        """
         places = np.searchsorted(self.cells, cells)
-        known = np.append(self.cells, -1)[places] == cells
-        if known.all():
-            return self
-        union = np.insert(self.cells, places[~known], cells[~known])
+        new = np.append(self.cells, -1)[places] != cells
+        if not new.any():
+            return self, places
+        union = np.insert(self.cells, places[new], cells[new])
         old = np.searchsorted(union, self.cells)
         log = self.log.among(old, self.tightness[union // self.stride])
-        return replace(self, cells=union, log=log)
+        return replace(self, cells=union, log=log), places + offsets(new.view(np.int8))[:-1]
 
     def expired(self, cutoff: Int64Array) -> "CellLogs":
         """Return the same without entries up to the cutoff of each key."""
@@ -139,7 +142,7 @@ class LogCells:
     merge_law = "bounded"
     draws_coins = False
     drawn_columns = 0
-    least_flush = 1 << 17  # rows; each may update many cells
+    least_flush = 1 << 19  # rows; each may update many cells
     most_weight = INT64_MAX
     cell_failure = product_failure = 0.0
 
@@ -180,46 +183,27 @@ class LogCells:
         ticks: Int64Array,
         weights: Int64Array,
     ) -> CellLogs:
-        """Append rows in time order, in batches."""
-        cutoff = cutoffs(tally.latest, self.window)
-        if not is_sorted(ticks):
-            order = np.argsort(ticks, kind="stable")
-            keys, hashes = keys[order], hashes[order]
-            ticks, weights = ticks[order], weights[order]
-        if tally.size > 1 and ticks.size * self.grid.rows > _CACHED:
-            order = stable_order(keys)
-            keys, hashes = keys[order], hashes[order]
-            return self._absorb_by_key(body, cutoff, keys, hashes, ticks[order], weights[order])
-        for begin in range(0, ticks.size, self._batch):
-            rows = slice(begin, begin + self._batch)
-            cells = self.grid.cells_of(hashes[rows])
-            body = _put(body, cutoff, keys[rows], cells, ticks[rows], weights[rows])
-        return body
-
-    def _absorb_by_key(
-        self,
-        body: CellLogs,
-        cutoff: Int64Array,
-        keys: Int64Array,
-        hashes: UInt64Array,
-        ticks: Int64Array,
-        weights: Int64Array,
-    ) -> CellLogs:
-        """Append rows in order of keys, for some keys at a time, whose logs stay in the cache."""
-        batch, step = self._batch, max(_CACHED // self.grid.rows, 1)
-        firsts = np.unique(keys[step::step])  # first keys of sections
-        firsts = np.concatenate([[0], firsts[firsts > 0], [cutoff.size]])
-        bounds = np.searchsorted(keys, firsts).tolist()
+        """Append rows in order of keys and times, some keys at a time to stay in the cache."""
+        cutoff, step = cutoffs(tally.latest, self.window), max(_CACHED // self.grid.rows, 1)
+        order = None if is_sorted(ticks) else np.argsort(ticks, kind="stable")
+        if tally.size > 1:
+            of_keys = stable_order(keys if order is None else keys[order])
+            order = of_keys if order is None else order[of_keys]
+        begins = offsets(by_key.counts(keys, tally.size))
+        firsts = np.searchsorted(begins, np.arange(step, ticks.size, step), side="right") - 1
+        firsts = np.unique([0, *firsts.tolist(), tally.size])  # keys that a section begins with
+        bounds = begins[firsts].tolist()
         sections = []
         for (first, end), (begin, stop) in zip(
             pairwise(firsts.tolist()), pairwise(bounds), strict=True
         ):
             part = body.section(first, end)
-            for at in range(begin, stop, batch):
-                rows = slice(at, min(at + batch, stop))
-                cells = self.grid.cells_of(hashes[rows])
-                own = cutoff[first:end], keys[rows] - first
-                part = _put(part, *own, cells, ticks[rows], weights[rows])
+            for at in range(begin, stop, self._batch):
+                some: Any = slice(at, min(at + self._batch, stop))
+                some = some if order is None else order[some]
+                cells = self.grid.cells_of(hashes[some])
+                own = cutoff[first:end], keys[some] - first
+                part = _put(part, *own, cells, ticks[some], weights[some])
             sections.append(part)
         return CellLogs.joined(sections)
 
@@ -337,90 +321,58 @@ def _put(
     body: CellLogs,
     cutoff: Int64Array,
     keys: Int64Array,
-    cells: Int64Array,
+    cells: Int32Array,
     ticks: Int64Array,
     weights: Int64Array,
 ) -> CellLogs:
-    """Append events in time order; ``cells`` has one row per row of the grid."""
-    numbers, added, begins, events = _by_cell(keys, cells, cutoff.size, body.width)
-    body = body.with_cells(numbers)
-    places = np.searchsorted(body.cells, numbers)
+    """Append events in order of keys and times; ``cells`` has one row per row of the grid."""
+    numbers, added, events = _by_cell(keys, cells, body.stride, cutoff.size)
+    body, places = body.with_cells(numbers)
     sizes = body.log.starts[places + 1] - body.log.starts[places]
     few = places.size <= _FEW and 2 * int(sizes.sum()) < body.log.entries
     log = body.log.take(places) if few else body.log
     logs = np.arange(places.size) if few else places
     owners = numbers // body.stride if few else body.owners
-    # Events are listed by row, logs by key and cell: a shift per cell converts between both.
-    before = offsets(added)[:-1]
-    shift = begins - before
-    is_shifted = bool(shift.any())
-
-    def times_of(positions: Int64Array) -> Int64Array:
-        if is_shifted:
-            positions = positions + shift[runs_of(positions, before)]
-        times: Int64Array = ticks[events[positions]]
-        return times
-
-    if (weights == 1).all() and _is_strict(keys, ticks, cutoff.size):
+    is_strict = (ticks[1:] > ticks[:-1]) | (keys[1:] != keys[:-1])
+    if (weights == 1).all() and is_strict.all():
         counts = np.zeros(log.size, dtype=np.int64)
         counts[logs] = added
-        log = log.append_units(counts, times_of, cutoff[owners])
+        log = log.append_units(counts, lambda rows: ticks[events[rows]], cutoff[owners])
     else:
-        order = events
-        if is_shifted:
-            order = events[np.arange(events.size) + np.repeat(shift, added)]
         log = log.append_sorted(
-            np.repeat(logs, added), ticks[order], weights[order], cutoff[owners]
+            np.repeat(logs, added), ticks[events], weights[events], cutoff[owners]
         )
     return replace(body, log=body.log.replaced(places, log) if few else log)
 
 
 def _by_cell(
-    keys: Int64Array, cells: Int64Array, size: int, width: int
-) -> tuple[NDArray[Any], ...]:
-    """Return the cells with events (ascending), their counts and starts, and a list of events.
+    keys: Int64Array, cells: Int32Array, stride: int, size: int
+) -> tuple[Int64Array, Int64Array, Int32Array]:
+    """Return the cells with events (ascending), their counts, and the events cell by cell.
 
-    The list has the events of each cell, grouped by row of the grid. Rows of the grid are sorted
-    separately, since a radix sort then needs fewer digits, unless there are few events.
+    The rows of the grid of a single key are sorted separately, since a radix sort then needs fewer
+    digits, unless there are few events.
     """
     rows, events = cells.shape
-    together = max(1, _TOGETHER // events)
-    numbers, added, begins, orders = [], [], [], []
+    width = stride // rows
+    together = rows if size > 1 else max(1, _TOGETHER // events)
+    numbers, added, orders = [], [], np.empty(cells.shape, dtype=np.int32)
     for first in range(0, rows, together):
         block = cells[first : first + together]
-        span = len(block) * width
-        local = block - first * width if first else block
-        if size > 1:
-            local = local + keys * span
-        local = local.ravel()
+        span = size * len(block) * width
+        local = (block + keys * stride if size > 1 else block - first * width).ravel()
         order = stable_order(local)
-        if size * span <= local.size:
-            counts = np.bincount(local, minlength=size * span)
+        if 32 * span <= local.size:
+            ends = np.searchsorted(local, np.arange(span + 1, dtype=local.dtype), sorter=order)
+            counts = np.diff(ends)
             distinct = np.flatnonzero(counts)
             counts = counts[distinct]
         else:
             in_order = local[order]
             starts = run_starts(in_order)
             distinct, counts = in_order[starts], run_lengths(starts, in_order.size)
-        key, cell = np.divmod(distinct, span) if size > 1 else (0, distinct)
-        numbers.append(key * (rows * width) + cell + first * width)
+        numbers.append(distinct + first * width)
         added.append(counts)
-        begins.append(offsets(counts)[:-1] + first * events)
-        orders.append(order if len(block) == 1 else order % events)
-    of_all = tuple(map(np.concatenate, (numbers, added, begins)))
-    if size > 1 and len(numbers) > 1:
-        by_number = np.argsort(of_all[0])
-        of_all = tuple(column[by_number] for column in of_all)
-    return *of_all, np.concatenate(orders)
-
-
-def _is_strict(keys: Int64Array, ticks: Int64Array, size: int) -> bool:
-    """Whether the sorted times of each key are all different."""
-    later = ticks[1:] > ticks[:-1]
-    if later.all():
-        return True
-    if size == 1:
-        return False
-    order = stable_order(keys)
-    keys, ticks = keys[order], ticks[order]
-    return bool(((ticks[1:] > ticks[:-1]) | (keys[1:] != keys[:-1])).all())
+        in_row = order if len(block) == 1 else order % events
+        orders[first : first + together] = in_row.reshape(block.shape)
+    return np.concatenate(numbers), np.concatenate(added), orders.ravel()

@@ -108,7 +108,7 @@ class KeyedSample:
         renamed = self.sample.renamed(
             into[samples // self.stride] * self.stride + samples % self.stride
         )
-        sample = LevelSample.merge([renamed], np.repeat(cutoff, self.stride))
+        sample = renamed.united(np.repeat(cutoff, self.stride))
         return replace(self, size=size, sample=sample)
 
 

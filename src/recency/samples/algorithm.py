@@ -12,15 +12,17 @@ Times may come in any order, and merging is exact: the state is a function of th
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 
 from recency.algorithm import Admitted, Algorithm, Columns, PerKey, State
-from recency.core.arrays import BoolArray, FloatArray, Int64Array
+from recency.core.arrays import BoolArray, FloatArray, Int64Array, offsets, stable_order
 from recency.core.codec import RecordReader, RecordWriter, corrupt
 from recency.core.level_sample import LevelSample
 from recency.core.samples import Samples
+from recency.keyed import only_key
 from recency.samples.age_sums import NoSums, Sums
 from recency.samples.records import ColumnCodec, SampleStates
 
@@ -270,6 +272,8 @@ class SampleAlgorithm(Algorithm):
     def absorb(self, state: State, keys: Int64Array, columns: Columns) -> Samples:
         """Last rows first: mostly they are the newest, and raise the edges that thin the rest."""
         tally = state.tally
+        if tally.size > 1 and keys.size >= tally.size * self.retention.block:
+            return self._absorbed_apart(state, keys, columns)
         cells = self.sums.with_rows(tally, state.body.cells, keys, columns)
         body = self.retention.moved(tally, state.body, keys, columns)
         placing = self.retention.placing(tally, body)
@@ -294,6 +298,17 @@ class SampleAlgorithm(Algorithm):
             end = begin
         return replace(body, sample=self._absorbed(sample, survivors, placing), cells=cells)
 
+    def _absorbed_apart(self, state: State, keys: Int64Array, columns: Columns) -> Samples:
+        """Key by key, where each has many rows: what is made for one stays in the cache."""
+        order, bounds = stable_order(keys), offsets(np.bincount(keys, minlength=state.tally.size))
+        parts = zip(state.tally.split(), state.body.split(), pairwise(bounds.tolist()), strict=True)
+        bodies = []
+        for tally, body, (begin, end) in parts:
+            rows = order[begin:end]
+            own = tuple(column[rows] for column in columns)
+            bodies.append(self.absorb(State(tally, body), only_key(rows.size), own))
+        return Samples.joined(bodies)
+
     def _absorbed(self, sample: LevelSample, blocks: list[Placed], placing: Placing) -> LevelSample:
         blocks = [*blocks, (self._none.groups, self._none.times, self._none.columns)]
         groups, times, payload = zip(*blocks, strict=True)
@@ -312,9 +327,9 @@ class SampleAlgorithm(Algorithm):
         tally = self.intake.merge(state.tally, into, size)
         joint = self.retention.joint(tally, body, into, size)
         placing = self.retention.placing(tally, joint)
-        merged = placing.pruned(LevelSample.merge([joint.sample], placing.cutoff))
+        merged = placing.pruned(joint.sample.united(placing.cutoff))
         cells = self.sums.merged(tally, body.cells, into)
-        return State(tally, replace(joint, sample=merged, cells=cells))
+        return State(tally, Samples(merged, joint.counts, joint.labels, cells))
 
     def finalize(self, state: State, prototype: State) -> State:
         """As the intake does."""

@@ -66,7 +66,7 @@ class ByValue:
         placed = self._placed(body, sketches, *self._regions.covering(both, times, tally.latest))
         if np.array_equal(placed.labels[0], firsts) and np.array_equal(placed.counts, body.counts):
             return body
-        sample = LevelSample.merge([placed.sample], _no_cutoff(placed))
+        sample = placed.sample.united(_no_cutoff(placed))
         return replace(placed, sample=sample)
 
     def joint(self, tally: Any, body: Samples, into: Int64Array, size: int) -> Samples:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recency.algorithm import View
 from recency.core import by_key
@@ -144,33 +143,31 @@ class AgedBuckets:
 
     def _later_than(self, order: int) -> ManyWeighed:
         sample: LevelSample = self._body.sample
-        keys = self._body.places.keys
-        levels = self._levels(order)
+        buckets, levels = sample.keys, self._levels(order)
         scales = SAMPLERS["uniform"].scales(levels)
         lowest = group_of(np.arange(levels.size), levels)
-        rows = np.flatnonzero((sample.times > order) & (sample.groups >= lowest[keys]))
-        buckets, (weights, times) = keys[rows], (column[rows] for column in sample.columns)
-        owners = only_key(rows.size) if self._size == 1 else self._sketches[buckets]
+        is_asked = (sample.times > order) & (sample.groups >= lowest[buckets])
+        if not is_asked.all():
+            sample = sample.only(np.flatnonzero(is_asked))
+            buckets = sample.keys
+        weights, times = sample.columns
+        owners = only_key(buckets.size) if self._size == 1 else self._sketches[buckets]
         g = self._reading.decay.at(ages_of(times, by_key.of_rows(self._now, owners)))
-        scale = scales[buckets]
-        is_random = weights < scale
+        decayed = g * weights
+        shares, random = decayed.copy(), np.flatnonzero(weights < scales[buckets])
         asked = np.flatnonzero(levels > NO_LEVEL)
-        wide, shared, reason = self._widening(order, levels, asked, rows[is_random])
-        units = wide * scales
+        wide, shared, reason = self._widening(order, levels, asked, sample.only(random))
+        units, of_elements = wide * scales, np.zeros(buckets.size)
+        shares[random] = g[random] * scales[buckets[random]]
+        of_elements[random] = g[random] * units[buckets[random]]
         most = np.zeros(self._size)
         np.maximum.at(most, self._sketches[asked], self._decays(asked) * units[asked])
         missing = np.zeros(self._size, dtype=np.bool_)
         missing[self._sketches[shared]] = True
         if shared.size and self._size == 1:
             raise NoAnswerError(reason)
-        elements = Weighed(
-            sample.times[rows].view(np.float64),
-            weights,
-            g * weights,
-            g * np.maximum(weights, scale),
-            g * np.where(is_random, units[buckets], 0.0),
-            1.0,
-        )
+        values = sample.times.view(np.float64)
+        elements = Weighed(values, weights, decayed, shares, of_elements, 1.0)
         weighed = ManyWeighed(owners, elements, most, missing, reason)
         return weighed if g.all() else weighed.of(g > 0)
 
@@ -195,7 +192,7 @@ class AgedBuckets:
         return np.asarray(decays)
 
     def _widening(
-        self, order: int, levels: Int64Array, asked: Int64Array, rows: NDArray[np.intp]
+        self, order: int, levels: Int64Array, asked: Int64Array, sampled: LevelSample
     ) -> tuple[FloatArray, Int64Array, str]:
         """Return how much sampled sums vary more than with independent coins, for each bucket.
 
@@ -205,18 +202,17 @@ class AgedBuckets:
         wide = np.ones(levels.size)
         numbers = np.zeros(levels.size, dtype=np.int64)
         numbers[asked] = np.arange(asked.size)
-        buckets = self._body.places.keys[rows]
-        weights, times = (column[rows] for column in sample.columns)
-        classes = sample.times[rows], weights.view(np.int64), times
-        depths = sample.levels[rows] - levels[buckets]
+        buckets, (weights, times) = sampled.keys, sampled.columns
+        classes = sampled.times, weights.view(np.int64), times
+        depths = sampled.levels - levels[buckets]
         told = dispersion(numbers[buckets], depths, classes, asked.size)
         wide[asked] = wider(*told, self._confidence)
-        sampled = np.bincount(buckets, minlength=levels.size)
+        counts = np.bincount(buckets, minlength=levels.size)
         overflowed = np.zeros(levels.size, dtype=np.bool_)
         below = sample.edge_levels == levels[sample.edge_keys] - 1
         overflowed[sample.edge_keys[below & (sample.edges > order)]] = True
-        shared = np.flatnonzero(overflowed & sharing(sampled, wide, sample.capacity))
+        shared = np.flatnonzero(overflowed & sharing(counts, wide, sample.capacity))
         if not shared.size:
             return wide, shared, ""
         first = shared[0]
-        return wide, shared, SHARED.format(sample.capacity, levels[first] - 1, sampled[first])
+        return wide, shared, SHARED.format(sample.capacity, levels[first] - 1, counts[first])

@@ -20,7 +20,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from recency.algorithm import PerKey
+from recency.algorithm import NEVER, PerKey
 from recency.core import by_key
 from recency.core.arrays import (
     INT64_MAX,
@@ -70,7 +70,7 @@ def merged(
     tally: CoinTally, into: Int64Array, size: int
 ) -> tuple[Int64Array, Int64Array, Int64Array, BoolArray]:
     """The fields of the tally of ``size`` keys, where key i is merged into key ``into[i]``."""
-    latest = by_key.raised(PerKey.empty(size).latest, into, tally.latest)
+    latest = by_key.raised(np.full(size, NEVER), into, tally.latest)
     index, _ = by_key.sums(into, tally.index, size)
     by_id = np.bincount(into, tally.by_id, size) > 0
     # The least stream that anything was drawn from; where nothing was seen, the first one.

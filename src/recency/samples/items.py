@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.algorithm import Admitted, Columns, PerKey, described
+from recency.algorithm import NEVER, Admitted, Columns, PerKey, described
 from recency.core import by_key, validate
 from recency.core.arrays import Int64Array
 from recency.core.hashing import check_one, hash_items, is_one
@@ -69,7 +69,7 @@ class Items:
 
     def merge(self, tally: PerKey, into: Int64Array, size: int) -> PerKey:
         """Return the later of the latest times."""
-        return PerKey(by_key.raised(PerKey.empty(size).latest, into, tally.latest))
+        return PerKey(by_key.raised(np.full(size, NEVER), into, tally.latest))
 
     def finalize(self, tally: PerKey, prototype: PerKey) -> PerKey:
         """Return the tally unchanged."""
