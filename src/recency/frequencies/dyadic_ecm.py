@@ -172,27 +172,27 @@ class DyadicEcm(CellSketch):
         if name_capacity is not None and not names:
             raise ValueError("name_capacity is for names=True alone")
         error = validate.fraction(relative_error, "relative_error")
-        sure = validate.confidence(confidence)
+        confidence = validate.confidence(confidence)
         bits = validate.integer(universe_bits, "universe_bits", 1, IDENTITY_BITS if names else 63)
         least = validate.fraction(min_threshold, "min_threshold")
         if least < _LEAST_THRESHOLD:
             raise ValueError(f"min_threshold must be at least {_LEAST_THRESHOLD:g}, got {least:g}")
-        best = geometry.choose(error, sure, counter == "rw", False)
+        best = geometry.choose(error, confidence, counter == "rw", False)
         range_depth = best.depth if range_depth is None else range_depth
         range_depth = validate.integer(range_depth, "range_depth", 1, 64)
         if depth is None:
-            depth = min(_rows_for_items(least, 1 - sure, range_depth), 64)
+            depth = min(_rows_for_items(least, 1 - confidence, range_depth), 64)
         depth = validate.integer(depth, "depth", range_depth, 64)
         if counter == "rw" and cell_capacity is None:
-            left = geometry.left_to_counters(1 - sure, depth)
-            counters = geometry.counters_in_doubt(0, depth, False)
+            left = geometry.left_to_counters(1 - confidence, depth)
+            counters = geometry.counters_of_an_answer(0, depth, False)
             cell_capacity = capacity_for_count(best.cell_error, left / counters)
         if names and name_capacity is None:
-            name_capacity = capacity_for_names(least, 1 - sure)
+            name_capacity = capacity_for_names(least, 1 - confidence)
         self.config = DyadicConfig(
             None if window is None else to_duration(window, unit),
             error,
-            sure,
+            confidence,
             counter,
             by,
             late,

@@ -140,10 +140,10 @@ class EcmSketch(CellSketch):
         check_counter(counter, late, cell_capacity)
         Arrival(by, late, unit)
         error = validate.fraction(relative_error, "relative_error")
-        sure = validate.confidence(confidence)
+        confidence = validate.confidence(confidence)
         product = optimize_for == "inner_product"
         if None in (width, depth, cell_error) or (counter == "rw" and cell_capacity is None):
-            best = geometry.choose(error, sure, counter == "rw", product)
+            best = geometry.choose(error, confidence, counter == "rw", product)
             width = best.width if width is None else width
             depth = best.depth if depth is None else depth
             cell_error = best.cell_error if cell_error is None else cell_error
@@ -151,7 +151,7 @@ class EcmSketch(CellSketch):
         self.config = EcmConfig(
             None if window is None else to_duration(window, unit),
             error,
-            sure,
+            confidence,
             counter,
             optimize_for,
             by,

@@ -114,12 +114,12 @@ class QuantileWave(Sketch):
     ) -> None:
         validate.one_of(unit, "unit", UNITS)
         error = validate.fraction(rank_error, "rank_error")
-        sure = validate.confidence(confidence)
+        confidence = validate.confidence(confidence)
         self.config = QuantileWaveConfig(
             None if window is None else to_duration(window, unit),
             error,
-            sure,
-            capacity_for_ranks(error, 1 - sure)
+            confidence,
+            capacity_for_ranks(error, 1 - confidence)
             if capacity is None
             else validate.integer(capacity, "capacity", 1, 2**31),
             validate.integer(seed, "seed"),
@@ -141,8 +141,8 @@ class QuantileWave(Sketch):
                 capacity=config.capacity,
                 window=config.window,
                 unit=unit,
-                confidence=sure,
-                promise=partial(kept_rank_error, config.capacity, error, 1 - sure),
+                confidence=confidence,
+                promise=partial(kept_rank_error, config.capacity, error, 1 - confidence),
                 sums=AgeSums(config.window, lambda values: None, 1),
             ),
             stream,

@@ -99,15 +99,15 @@ class RandomizedWave(Sketch):
     ) -> None:
         validate.one_of(unit, "unit", UNITS)
         error = validate.fraction(relative_error, "relative_error")
-        sure = validate.confidence(confidence)
+        confidence = validate.confidence(confidence)
         if not isinstance(keep_items, bool):
             raise TypeError(f"keep_items must be a bool, got {type(keep_items).__name__}")
         self.config = RandomizedWaveConfig(
             None if window is None else to_duration(window, unit),
             error,
-            sure,
+            confidence,
             keep_items,
-            capacity_for_count(error, 1 - sure)
+            capacity_for_count(error, 1 - confidence)
             if capacity is None
             else validate.integer(capacity, "capacity", 1, 2**31),
             validate.integer(seed, "seed"),
@@ -123,8 +123,8 @@ class RandomizedWave(Sketch):
                 capacity=config.capacity,
                 window=config.window,
                 unit=unit,
-                confidence=sure,
-                promise=partial(kept_relative_error, config.capacity, error, 1 - sure),
+                confidence=confidence,
+                promise=partial(kept_relative_error, config.capacity, error, 1 - confidence),
                 flush_rows=1 << 19,
             )
         )

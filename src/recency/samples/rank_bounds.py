@@ -121,7 +121,7 @@ class AgeBounds:
     def of_quantiles(self, shares: FloatArray) -> tuple[Int64Array, Int64Array]:
         """The fewest sampled values, from either end, that surely reach a share.
 
-        Of each quantile the bounds hold for its own rank; so the doubt is divided among them.
+        The bounds of each quantile hold for its own rank; so the failure probability is divided.
         """
         bounds = np.unique(shares).size
         counts = np.broadcast_to(self._counts, (self._counts.size, shares.size))

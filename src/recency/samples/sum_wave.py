@@ -106,12 +106,12 @@ class SumWave(Sketch):
     ) -> None:
         validate.one_of(unit, "unit", UNITS)
         error = validate.fraction(relative_error, "relative_error")
-        sure = validate.confidence(confidence)
+        confidence = validate.confidence(confidence)
         self.config = SumWaveConfig(
             None if window is None else to_duration(window, unit),
             error,
-            sure,
-            capacity_for_count(error, 1 - sure)
+            confidence,
+            capacity_for_count(error, 1 - confidence)
             if capacity is None
             else validate.integer(capacity, "capacity", 1, 2**31),
             validate.integer(seed, "seed"),
@@ -134,8 +134,8 @@ class SumWave(Sketch):
                 capacity=config.capacity,
                 window=config.window,
                 unit=unit,
-                confidence=sure,
-                promise=partial(kept_relative_error, config.capacity, error, 1 - sure),
+                confidence=confidence,
+                promise=partial(kept_relative_error, config.capacity, error, 1 - confidence),
                 sums=AgeSums(config.window, lambda values: values, MOST_SUMMAND),
             ),
             stream,
