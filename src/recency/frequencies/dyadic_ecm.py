@@ -10,7 +10,6 @@ from recency.algorithm import View
 from recency.core import geometry, validate
 from recency.core.rank_log import kept_ranks
 from recency.core.sizing import capacity_for_count
-from recency.counters.arrival import Arrival
 from recency.estimate import Estimate
 from recency.frequencies.algorithm import CellAlgorithm
 from recency.frequencies.cell_counts import Counts
@@ -26,7 +25,7 @@ from recency.frequencies.grid import DyadicGrid
 from recency.frequencies.names import IDENTITY_BITS, NameSample, capacity_for_names
 from recency.frequencies.scales import Scales
 from recency.questions import question_of_a_key
-from recency.timeunit import UNITS, Duration, Time, to_duration
+from recency.timeunit import Duration, Time, largest_window
 
 _MOST_CELLS = 1 << 21
 _PER_ENTRY, _PER_CELL, _PER_NAME = 24, 32, 150  # bytes
@@ -163,9 +162,7 @@ class DyadicEcm(CellSketch):
         seed: int = 0,
         unit: Literal["s", "ms", "us"] | None = None,
     ) -> None:
-        validate.one_of(unit, "unit", UNITS)
-        validate.one_of(counter, "counter", ("eh", "dw", "rw"))
-        Arrival(by, late, unit)
+        ticks = largest_window(window, unit)
         check_counter(counter, late, cell_capacity)
         if not isinstance(names, bool):
             raise TypeError(f"names must be a bool, got {type(names).__name__}")
@@ -190,7 +187,7 @@ class DyadicEcm(CellSketch):
         if names and name_capacity is None:
             name_capacity = capacity_for_names(least, 1 - confidence)
         self.config = DyadicConfig(
-            None if window is None else to_duration(window, unit),
+            ticks,
             error,
             confidence,
             counter,
@@ -203,12 +200,8 @@ class DyadicEcm(CellSketch):
             depth,
             range_depth,
             validate.fraction(best.cell_error if cell_error is None else cell_error, "cell_error"),
-            None
-            if cell_capacity is None
-            else validate.integer(cell_capacity, "cell_capacity", 1, 2**31),
-            None
-            if name_capacity is None
-            else validate.integer(name_capacity, "name_capacity", 1, 2**31),
+            validate.capacity(cell_capacity, "cell_capacity"),
+            validate.capacity(name_capacity, "name_capacity"),
             validate.integer(seed, "seed"),
             unit,
         )

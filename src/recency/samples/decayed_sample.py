@@ -22,7 +22,7 @@ from recency.samples.retention import ByExpiry, ByTime
 from recency.samples.weighted import Triple, Weighed, reaching
 from recency.samples.weighted_tuples import WEIGHTS, TupleElements, Tuples
 from recency.sketch import Sketch
-from recency.timeunit import UNITS, Duration, Time, to_duration
+from recency.timeunit import Duration, Time, largest_window
 
 _MOST_COPIES = 99
 
@@ -132,13 +132,12 @@ class DecayedSample(Sketch):
         seed: int = 0,
         unit: Literal["s", "ms", "us"] | None = None,
     ) -> None:
-        validate.one_of(unit, "unit", UNITS)
+        ticks = largest_window(window, unit)
         validate.one_of(sampler, "sampler", tuple(WEIGHTS))
         error = validate.fraction(relative_error, "relative_error")
         confidence = validate.confidence(confidence)
-        width = None if window is None else to_duration(window, unit)
         if decay is not None:
-            check_decay(decay, width)
+            check_decay(decay, ticks)
         if validate.integer(copies, "copies", 1, _MOST_COPIES) % 2 == 0:
             raise ValueError(f"copies must be odd, got {copies}: answers are medians")
         failure = failure_per_copy(1 - confidence, int(copies))
@@ -146,12 +145,11 @@ class DecayedSample(Sketch):
             error,
             confidence,
             decay,
-            width,
+            ticks,
             sampler,
             int(copies),
-            capacity_for_count(error, failure, nested=decay is not None)
-            if capacity is None
-            else validate.integer(capacity, "capacity", 1, 2**31),
+            validate.capacity(capacity)
+            or capacity_for_count(error, failure, nested=decay is not None),
             validate.integer(seed, "seed"),
             unit,
         )
@@ -160,7 +158,7 @@ class DecayedSample(Sketch):
         elements = TupleElements(kind, config.copies)
         keeping: tuple[Retention, Reading]
         if decay is None:
-            keeping = ByTime(elements, width, config.copies), AnyDecay(kind, width)
+            keeping = ByTime(elements, ticks, config.copies), AnyDecay(kind, ticks)
         else:
             keeping = ByExpiry(elements, kind, decay, config.copies), OneDecay(kind, decay)
         super().__init__(
@@ -169,7 +167,7 @@ class DecayedSample(Sketch):
                 elements,
                 keeping[0],
                 capacity=config.capacity,
-                window=width,
+                window=ticks,
                 unit=unit,
                 confidence=confidence,
                 promise=partial(

@@ -18,7 +18,7 @@ from recency.samples.items import ItemElements, Items
 from recency.samples.retention import ByTime
 from recency.samples.window_sample import Counts, WindowSample, in_order
 from recency.sketch import Sketch
-from recency.timeunit import UNITS, Duration, Time, to_duration
+from recency.timeunit import Duration, Time, largest_window
 
 
 @dataclass(frozen=True)
@@ -97,19 +97,17 @@ class RandomizedWave(Sketch):
         seed: int = 0,
         unit: Literal["s", "ms", "us"] | None = None,
     ) -> None:
-        validate.one_of(unit, "unit", UNITS)
+        ticks = largest_window(window, unit)
         error = validate.fraction(relative_error, "relative_error")
         confidence = validate.confidence(confidence)
         if not isinstance(keep_items, bool):
             raise TypeError(f"keep_items must be a bool, got {type(keep_items).__name__}")
         self.config = RandomizedWaveConfig(
-            None if window is None else to_duration(window, unit),
+            ticks,
             error,
             confidence,
             keep_items,
-            capacity_for_count(error, 1 - confidence)
-            if capacity is None
-            else validate.integer(capacity, "capacity", 1, 2**31),
+            validate.capacity(capacity) or capacity_for_count(error, 1 - confidence),
             validate.integer(seed, "seed"),
             unit,
         )

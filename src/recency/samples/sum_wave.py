@@ -18,7 +18,7 @@ from recency.samples.events import MOST_SUMMAND, Events, ValueElements, WeightLe
 from recency.samples.retention import ByTime
 from recency.samples.window_sums import window_sums
 from recency.sketch import Sketch
-from recency.timeunit import UNITS, Duration, Time, to_duration
+from recency.timeunit import Duration, Time, largest_window
 
 
 @dataclass(frozen=True)
@@ -104,16 +104,14 @@ class SumWave(Sketch):
         seed: int = 0,
         unit: Literal["s", "ms", "us"] | None = None,
     ) -> None:
-        validate.one_of(unit, "unit", UNITS)
+        ticks = largest_window(window, unit)
         error = validate.fraction(relative_error, "relative_error")
         confidence = validate.confidence(confidence)
         self.config = SumWaveConfig(
-            None if window is None else to_duration(window, unit),
+            ticks,
             error,
             confidence,
-            capacity_for_count(error, 1 - confidence)
-            if capacity is None
-            else validate.integer(capacity, "capacity", 1, 2**31),
+            validate.capacity(capacity) or capacity_for_count(error, 1 - confidence),
             validate.integer(seed, "seed"),
             unit,
         )
