@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from recency.core import by_key
 from recency.core.arrays import BoolArray, Int64Array, UInt64Array, cutoffs
 from recency.core.codec import RecordReader, RecordWriter, corrupt
-from recency.core.hashing import hash_items, is_one
+from recency.core.hashing import hash_items
 from recency.core.level_sample import LevelSample, group_of, levels_of_weights, surely_repeated
 from recency.frequencies.sample_cells import KeyedSample
 from recency.frequencies.tally import CellTally, Events, index_after
 from recency.samples.coins import check_shared
+from recency.samples.items import as_objects
 from recency.samples.records import (
     CoinCodec,
     ItemCodec,
@@ -178,17 +179,6 @@ class NameSample:
             "named_by_id": states.flags[0],
         }
         return fields, body.of(states.sample)
-
-
-def as_objects(items: Any, size: int) -> NDArray[Any]:
-    """Return items as an array of ``size`` Python objects; a single item is broadcast."""
-    out = np.empty(() if is_one(items) else size, dtype=object)
-    if is_one(items):
-        out[()] = items.item() if isinstance(items, np.generic) else items
-        return np.broadcast_to(out, size)
-    plain = items if isinstance(items, Sequence) else np.asarray(items).tolist()
-    out[:] = [item.item() if isinstance(item, np.generic) else item for item in plain]
-    return out
 
 
 def _absorbed(

@@ -163,16 +163,10 @@ class DecayedSample(Sketch):
             keeping = ByExpiry(elements, kind, decay, config.copies), OneDecay(kind, decay)
         super().__init__(
             SampleAlgorithm(
+                config,
                 Tuples(config.seed, unit, kind, config.copies),
-                elements,
                 keeping[0],
-                capacity=config.capacity,
-                window=ticks,
-                unit=unit,
-                confidence=confidence,
-                promise=partial(
-                    kept_relative_error, config.capacity, error, failure, decay is not None
-                ),
+                partial(kept_relative_error, config.capacity, error, failure, decay is not None),
                 reading=Copies(keeping[1], config.copies, confidence, 1 - failure),
             )
         )

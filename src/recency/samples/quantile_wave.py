@@ -22,6 +22,7 @@ from recency.questions import question, question_of_many, unanswered
 from recency.samples.age_sums import AgeSums
 from recency.samples.algorithm import SampleAlgorithm
 from recency.samples.events import CoinLevels, Events, ValueElements
+from recency.samples.intake import check_of
 from recency.samples.rank_bounds import rank_bounds
 from recency.samples.retention import ByTime
 from recency.samples.window_sample import WindowSample, like
@@ -124,24 +125,13 @@ class QuantileWave(Sketch):
             unit,
         )
         config = self.config
-        elements = ValueElements(CoinLevels())
         super().__init__(
             SampleAlgorithm(
-                Events(
-                    config.seed,
-                    unit,
-                    partial(validate.number, name="value", exact=True),
-                    partial(validate.numbers, name="value", exact=True),
-                    counting=lambda values: None,
-                ),
-                elements,
-                ByTime(elements, config.window),
-                capacity=config.capacity,
-                window=config.window,
-                unit=unit,
-                confidence=confidence,
-                promise=partial(kept_rank_error, config.capacity, error, 1 - confidence),
-                sums=AgeSums(config.window, lambda values: None, 1),
+                config,
+                Events(config.seed, unit, check_of("value", exact=True), drops_zeros=False),
+                ByTime(ValueElements(CoinLevels()), ticks),
+                partial(kept_rank_error, config.capacity, error, 1 - confidence),
+                sums=AgeSums(ticks, lambda values: None, 1),
             ),
             stream,
         )

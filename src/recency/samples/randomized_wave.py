@@ -112,17 +112,12 @@ class RandomizedWave(Sketch):
             unit,
         )
         config = self.config
-        elements = ItemElements(config.seed, keep_items)
         super().__init__(
             SampleAlgorithm(
+                config,
                 Items(config.seed, keep_items, unit),
-                elements,
-                ByTime(elements, config.window),
-                capacity=config.capacity,
-                window=config.window,
-                unit=unit,
-                confidence=confidence,
-                promise=partial(kept_relative_error, config.capacity, error, 1 - confidence),
+                ByTime(ItemElements(config.seed, keep_items), ticks),
+                partial(kept_relative_error, config.capacity, error, 1 - confidence),
                 flush_rows=1 << 19,
             )
         )

@@ -4,17 +4,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-import numpy as np
-
 from recency.algorithm import View
 from recency.core import validate
-from recency.core.arrays import FloatArray, Int64Array
 from recency.core.sizing import capacity_for_count, kept_relative_error
 from recency.estimate import Estimate
 from recency.questions import question
 from recency.samples.age_sums import AgeSums
 from recency.samples.algorithm import SampleAlgorithm
-from recency.samples.events import MOST_SUMMAND, Events, ValueElements, WeightLevels
+from recency.samples.events import Events, ValueElements, WeightLevels
+from recency.samples.intake import MOST_SUMMAND, check_of
 from recency.samples.retention import ByTime
 from recency.samples.window_sums import window_sums
 from recency.sketch import Sketch
@@ -116,25 +114,14 @@ class SumWave(Sketch):
             unit,
         )
         config = self.config
-        bounds: Any = {"name": "value", "least": 0.0, "most": MOST_SUMMAND}
-        elements = ValueElements(WeightLevels())
+        value = check_of("value", 1, least=0.0, most=MOST_SUMMAND)
         super().__init__(
             SampleAlgorithm(
-                Events(
-                    config.seed,
-                    unit,
-                    partial(validate.number, **bounds),
-                    partial(validate.numbers, **bounds),
-                    _positive,
-                ),
-                elements,
-                ByTime(elements, config.window),
-                capacity=config.capacity,
-                window=config.window,
-                unit=unit,
-                confidence=confidence,
-                promise=partial(kept_relative_error, config.capacity, error, 1 - confidence),
-                sums=AgeSums(config.window, lambda values: values, MOST_SUMMAND),
+                config,
+                Events(config.seed, unit, value, drops_zeros=True),
+                ByTime(ValueElements(WeightLevels()), ticks),
+                partial(kept_relative_error, config.capacity, error, 1 - confidence),
+                sums=AgeSums(ticks, lambda values: values, MOST_SUMMAND),
             ),
             stream,
         )
@@ -169,9 +156,3 @@ class SumWave(Sketch):
             If the sample contradicts the assumption of independent coins: equal stream numbers.
         """
         return window_sums(view, view.since(window, now), view.state.body.sample.columns[0])
-
-
-def _positive(values: FloatArray) -> Int64Array | None:
-    """Which values count, if not all do."""
-    positive = values > 0
-    return None if positive.all() else np.flatnonzero(positive)

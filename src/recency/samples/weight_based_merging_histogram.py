@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -21,11 +21,10 @@ from recency.questions import question, question_of_a_key
 from recency.samples.algorithm import SampleAlgorithm
 from recency.samples.bucket_retention import ByValue, KeepAll
 from recency.samples.bucket_sample import AgedBuckets, Buckets
-from recency.samples.coins import check_shared
 from recency.samples.converging import check_converging
 from recency.samples.events import WeightLevels
 from recency.samples.weighted import Triple, Weighed, reaching, share
-from recency.samples.weighted_events import OneLevel, ValueElements, WeightedEvents
+from recency.samples.weighted_events import BucketElements, OneLevel, WeightedEvents
 from recency.sketch import Sketch
 from recency.timeunit import UNITS, Time
 
@@ -48,6 +47,7 @@ class WeightBasedMergingHistogramConfig:
     capacity: int
     seed: int
     unit: str | None
+    window: ClassVar[None] = None
 
 
 class WeightBasedMergingHistogram(Sketch):
@@ -325,23 +325,17 @@ def _algorithm(config: WeightBasedMergingHistogramConfig) -> SampleAlgorithm:
     most_value = math.inf if config.max_value is None else config.max_value
     if isinstance(decay, FiniteExponential):
         regions = regions_of(NoDecay(), config.spread)
-        elements = ValueElements(OneLevel(), most_value)
-        retention: Any = KeepAll(elements, decay, capacity)
-        promise, check_merge = _everything, _any_coins
+        retention: Any = KeepAll(BucketElements(OneLevel(), most_value), decay, capacity)
+        promise = _everything
     else:
         regions = regions_of(decay, config.spread)
-        elements = ValueElements(WeightLevels("weight"), most_value)
-        retention = ByValue(elements, regions)
-        promise, check_merge = partial(_kept_error, config), check_shared
+        retention = ByValue(BucketElements(WeightLevels("weight"), most_value), regions)
+        promise = partial(_kept_error, config)
     return SampleAlgorithm(
-        WeightedEvents(config.seed, config.unit, most_value, check_merge),
-        elements,
+        config,
+        WeightedEvents(config.seed, config.unit, most_value),
         retention,
-        capacity=capacity,
-        window=None,
-        unit=config.unit,
-        confidence=config.confidence,
-        promise=promise,
+        promise,
         reading=Buckets(decay, regions, _most_sampled(capacity), most_value),
     )
 
@@ -349,10 +343,6 @@ def _algorithm(config: WeightBasedMergingHistogramConfig) -> SampleAlgorithm:
 def _everything() -> float:
     """Return 0: every element is kept, so there is no error."""
     return 0.0
-
-
-def _any_coins(*_: Any) -> None:
-    """Accept any coins: nothing is sampled, so no coin is used."""
 
 
 def _checked(view: View, value: object, name: str = "threshold") -> float:
