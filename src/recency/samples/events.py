@@ -37,12 +37,12 @@ class Events(EventIntake):
     flags = ("by_id", "is_counted")
 
     def __init__(self, seed: int, unit: str | None, value: Check, drops_zeros: bool) -> None:
-        super().__init__(seed, unit, {"value": value})
-        self._check, self._drops_zeros = value.one, drops_zeros
+        super().__init__(seed, unit, value)
+        self._drops_zeros = drops_zeros
 
-    def check_row(self, value: Any, at: Any, id: Any) -> Any:
+    def check_row(self, value: Any, at: Any, id: Any) -> Any:  # type: ignore[override]
         """Return value, time and id of one row."""
-        row = self._check(value), to_tick(at, self.unit), id
+        row = self._check_value(value), to_tick(at, self.unit), id
         if id is not None:
             check_one(id, "id")
         return row

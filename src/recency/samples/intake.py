@@ -1,7 +1,7 @@
 """Intakes: they make rows of arguments, and count them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from recency.algorithm import Admitted, Columns, PerKey, described
 from recency.core import by_key, validate
 from recency.core.arrays import INT64_MAX, FloatArray, Int64Array, UInt64Array
-from recency.core.hashing import chained, hash_items, is_one
+from recency.core.hashing import chained, check_one, hash_items, is_one
 from recency.core.level_sample import exponents
 from recency.keyed import only_key
 from recency.samples.coins import drawn
 from recency.samples.records import SampleStates
-from recency.timeunit import to_ticks
+from recency.timeunit import to_tick, to_ticks
 
 MOST_SUMMAND = 2.0**960  # sums of fewer than 2⁶³ of them are finite
 
@@ -95,9 +95,14 @@ def check_of(name: str, default: float = 0, **bounds: Any) -> Check:
 class EventIntake(Intake):
     """Rows are (coin, time, value), or (coin, time, value, weight)."""
 
-    def __init__(self, seed: int, unit: str | None, checks: Mapping[str, Check]) -> None:
+    def __init__(
+        self, seed: int, unit: str | None, value: Check, weight: Check | None = None
+    ) -> None:
         super().__init__(seed, unit)
-        self._checks = checks
+        self._checks = {"value": value}
+        self._check_value = value.one
+        if weight is not None:
+            self._checks["weight"], self._check_weight = weight, weight.one
 
     def check(self, size: int | None, at: Any = None, id: Any = None, **given: Any) -> Columns:
         """Return columns of numbers and times, and the coins of ids if there are any."""
@@ -112,6 +117,13 @@ class EventIntake(Intake):
         numbers = tuple(each + 0.0 for each in rows[: len(self._checks)])  # zero has one sign
         ticks, *ids = rows[len(self._checks) :]
         return *numbers, ticks, *(self._coins(each, ticks, *numbers) for each in ids)
+
+    def check_row(self, value: Any, at: Any, weight: Any, id: Any) -> Any:
+        """Return value, weight, time and id of one row."""
+        number, heavy = self._check_value(value), self._check_weight(weight)
+        if id is not None:
+            check_one(id, "id")
+        return number, heavy, to_tick(at, self.unit), id
 
     def stack(self, tally: Any, rows: Sequence[Any]) -> Admitted:
         """Admit single rows, some of which may have ids."""

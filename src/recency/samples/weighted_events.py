@@ -8,7 +8,6 @@ import numpy as np
 from recency.algorithm import Admitted, Columns, described
 from recency.core import by_key
 from recency.core.arrays import FloatArray, Int64Array, UInt64Array
-from recency.core.hashing import check_one
 from recency.core.level_sample import EXPONENT_ZERO, LevelSample, exponents
 from recency.samples import coins
 from recency.samples.coins import CoinTally
@@ -22,7 +21,6 @@ from recency.samples.intake import (
     without_zeros,
 )
 from recency.samples.records import AgeCodec, NumberCodec, SampleStates
-from recency.timeunit import to_tick
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,15 +41,7 @@ class WeightedEvents(EventIntake):
     def __init__(self, seed: int, unit: str | None, most_value: float) -> None:
         value = check_of("value", least=0, most=most_value, exact=True)
         weight = check_of("weight", 1, least=0, most=MOST_SUMMAND)
-        super().__init__(seed, unit, {"value": value, "weight": weight})
-        self._check_value, self._check_weight = value.one, weight.one
-
-    def check_row(self, value: Any, at: Any, weight: Any, id: Any) -> Any:
-        """Return value, weight, time and id of one row."""
-        number, heavy = self._check_value(value), self._check_weight(weight)
-        if id is not None:
-            check_one(id, "id")
-        return number, heavy, to_tick(at, self.unit), id
+        super().__init__(seed, unit, value, weight)
 
     def _admitted(
         self, tally: WeightedTally, keys: Int64Array, rows: Columns, some_ids: bool, all_ids: bool

@@ -10,7 +10,7 @@ from recency.algorithm import Admitted, Columns, PerKey
 from recency.core import by_key, validate
 from recency.core.arrays import FloatArray, Int64Array, UInt64Array
 from recency.core.decaying_levels import LEVELS_BELOW, Fading, RangeFading
-from recency.core.hashing import check_one, hash_chain, xxh64
+from recency.core.hashing import hash_chain, xxh64
 from recency.core.level_sample import EXPONENT_ZERO, LevelSample, exponents
 from recency.core.range_sampling import MOST_TERMS
 from recency.core.samplers import LIMITS, SAMPLERS, Sampler
@@ -25,7 +25,6 @@ from recency.samples.intake import (
     without_zeros,
 )
 from recency.samples.records import CoinCodec, ColumnCodec, NumberCodec, SampleStates
-from recency.timeunit import to_tick
 
 _NO_ID = 0x5BD1E995_9E3779B9  # takes the place of the hash of an id
 _PER_TICK = np.int64(0x1E3779B97F4A7C15)
@@ -127,17 +126,9 @@ class Tuples(EventIntake):
     numbers = ("least", "largest")
 
     def __init__(self, seed: int, unit: str | None, weights: Weights, copies: int) -> None:
-        value = check_of("value", exact=True)
         weight = Check(weights.check_one, weights.check_many, 1)
-        super().__init__(seed, unit, {"value": value, "weight": weight})
-        self._check_value, self._check_weight, self._copies = value.one, weight.one, copies
-
-    def check_row(self, value: Any, at: Any, weight: Any, id: Any) -> Any:
-        """Return value, weight, time and id of one row."""
-        number, heavy = self._check_value(value), self._check_weight(weight)
-        if id is not None:
-            check_one(id, "id")
-        return number, heavy, to_tick(at, self.unit), id
+        super().__init__(seed, unit, check_of("value", exact=True), weight)
+        self._copies = copies
 
     def _drawn(
         self, tally: WeightTally, keys: Int64Array, ticks: Int64Array, *numbers: FloatArray
