@@ -23,6 +23,8 @@ class Samples:
     """What is known of each sample."""
     cells: AgeCells = NO_CELLS
     """Sums beside the samples, for some of the sketches or for none."""
+    per_row: int = 1
+    """How many elements one row brings, at most."""
 
     @classmethod
     def joined(cls, bodies: Sequence["Samples"]) -> "Samples":
@@ -38,6 +40,7 @@ class Samples:
             np.concatenate([each.counts for each in bodies]),
             tuple(map(np.concatenate, zip(*(each.labels for each in bodies), strict=True))),
             AgeCells.joined([each.cells for each in bodies], [each.counts.size for each in bodies]),
+            bodies[0].per_row,
         )
 
     def take(self, keys: Int64Array) -> "Samples":
@@ -45,7 +48,8 @@ class Samples:
         counts = self.counts[keys]
         rows = ranges(offsets(self.counts)[:-1][keys], counts)
         labels = tuple(each[rows] for each in self.labels)
-        return Samples(self.sample.take(rows), counts, labels, self.cells.take(keys))
+        cells = self.cells.take(keys)
+        return Samples(self.sample.take(rows), counts, labels, cells, self.per_row)
 
     def split(self) -> list["Samples"]:
         """Each sketch's own."""
@@ -56,7 +60,19 @@ class Samples:
         counts = (self.counts[i : i + 1] for i in range(self.counts.size))
         labels = (tuple(each[a:b] for each in self.labels) for a, b in pairwise(bounds.tolist()))
         cells = self.cells.split(self.counts.size)
-        return [Samples(*each) for each in zip(samples, counts, labels, cells, strict=True)]
+        parts = zip(samples, counts, labels, cells, strict=True)
+        return [Samples(*each, self.per_row) for each in parts]
+
+    def alike(self, into: Int64Array, size: int) -> "Samples":
+        """Those of sketches of as many samples each, where sketch i has the number ``into[i]``.
+
+        Samples of one number are to be united (:meth:`LevelSample.united`).
+        """
+        count, keys = self.counts[0].item(), into
+        if count > 1:
+            keys = (into[:, None] * count + np.arange(count)).ravel()
+        counts = np.full(size, count)
+        return Samples(self.sample.renamed(keys), counts, per_row=self.per_row)
 
     def owners(self) -> Int64Array:
         """The sketch of each element."""
@@ -77,8 +93,8 @@ class Samples:
 
     @property
     def entries(self) -> int:
-        """How many elements are kept."""
-        return self.sample.times.size
+        """How many rows bring as many elements as are kept."""
+        return self.sample.times.size // self.per_row
 
     @property
     def nbytes(self) -> int:

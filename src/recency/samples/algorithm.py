@@ -11,7 +11,7 @@ Times may come in any order, and merging is exact: the state is a function of th
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -31,10 +31,12 @@ from recency.samples.records import ColumnCodec, SampleStates, read_states
 
 _ABSORB = 1 << 14  # survivors collected, at least, before the sample takes them in
 _MOST_SURVIVORS = 1 << 18
-_ONLY_KEY = np.zeros(1, dtype=np.int64)
+_ONLY_KEY, _NO_ROWS = np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.intp)
 
 Placed = tuple[Int64Array, Int64Array, Columns]
 """Elements: groups, times (or what takes their place), payload."""
+Blocks = Iterator[tuple[Int64Array, Columns]]
+"""Keys and columns of some rows at a time."""
 
 
 class Elements(ABC):
@@ -73,7 +75,6 @@ class Placing(ABC):
 
     cutoff: Int64Array
     """For each sample, the last time (or what takes its place) that no question reaches."""
-    elements: Elements
 
     def edges(self, sample: LevelSample) -> Any:
         """Return what :meth:`place` has to know of a sample: the edges of its levels."""
@@ -212,33 +213,25 @@ class SampleAlgorithm(Algorithm):
         return self.intake.admit(tally, keys, columns)
 
     def absorb(self, state: State, keys: Int64Array, columns: Columns) -> Samples:
-        """Last rows first: mostly they are the newest, and raise the edges that thin the rest."""
+        """Return the samples and sums with the rows, without what no window reaches any more."""
         tally = state.tally
         if tally.size > 1 and keys.size >= tally.size * self.retention.block:
             return self._absorbed_apart(state, keys, columns)
         cells = self.sums.with_rows(tally, state.body.cells, keys, columns)
         body = self.retention.moved(tally, state.body, keys, columns)
         placing = self.retention.placing(tally, body)
-        sample, edges, is_one = body.sample, placing.edges(body.sample), tally.size == 1
         # With less than its samples hold together no edge would rise.
         least = max(_ABSORB, min(body.counts.size * self.capacity, _MOST_SURVIVORS))
-        survivors: list[Placed] = []
-        waiting, end = 0, keys.size
-        while end > 0:
-            begin = max(0, end - self.retention.block)
-            rows = tuple(column[begin:end] for column in columns)
-            of_rows = _ONLY_KEY if is_one else keys[begin:end]
+        keys = _ONLY_KEY if tally.size == 1 else keys
+        blocks = self._drawn(blocks_of(keys, columns, self.retention.block))
+        return replace(body, sample=taken_in(body.sample, placing, blocks, least), cells=cells)
+
+    def _drawn(self, blocks: Blocks) -> Blocks:
+        """Yield blocks with the coins of each of the samples of a key, and the samples' keys."""
+        for keys, rows in blocks:
             draws = self.elements.draws(rows)
             for draw, drawn in enumerate(draws):
-                of_draw = of_rows * len(draws) + draw if len(draws) > 1 else of_rows
-                placed = placing.place(edges, of_draw, drawn)
-                survivors.append(placed)
-                waiting += placed[1].size
-            if waiting >= max(least, sample.times.size // 2):
-                sample = self._absorbed(sample, survivors, placing)
-                edges, survivors, waiting = placing.edges(sample), [], 0
-            end = begin
-        return replace(body, sample=self._absorbed(sample, survivors, placing), cells=cells)
+                yield (keys * len(draws) + draw if len(draws) > 1 else keys), drawn
 
     def _absorbed_apart(self, state: State, keys: Int64Array, columns: Columns) -> Samples:
         """Key by key, where each has many rows: what is made for one stays in the cache."""
@@ -250,14 +243,6 @@ class SampleAlgorithm(Algorithm):
             own = tuple(column[rows] for column in columns)
             bodies.append(self.absorb(State(tally, body), only_key(rows.size), own))
         return Samples.joined(bodies)
-
-    def _absorbed(self, sample: LevelSample, blocks: list[Placed], placing: Placing) -> LevelSample:
-        blocks = [*blocks, (self._none.groups, self._none.times, self._none.columns)]
-        groups, times, payload = zip(*blocks, strict=True)
-        columns = tuple(np.concatenate(column) for column in zip(*payload, strict=True))
-        return placing.pruned(
-            sample.absorb(np.concatenate(groups), np.concatenate(times), columns, placing.cutoff)
-        )
 
     # --- merge ---
 
@@ -313,6 +298,38 @@ class SampleAlgorithm(Algorithm):
         cells = self.sums.read(tally, body.sample, reader)
         _refuse(reader.name, self.sums.flaw(tally, cells, body.sample))
         return State(tally, replace(body, cells=cells))
+
+
+def blocks_of(keys: Int64Array, columns: Columns, size: int) -> Blocks:
+    """Yield so many rows at a time, the last ones first; a single key stands for all rows."""
+    for end in range(columns[0].size, 0, -size):
+        block = slice(max(0, end - size), end)
+        yield keys if keys.size == 1 else keys[block], tuple(column[block] for column in columns)
+
+
+def taken_in(sample: LevelSample, placing: Placing, blocks: Blocks, least: int) -> LevelSample:
+    """Return a sample with rows taken in, at least so many elements at once but for the last.
+
+    Mostly the first blocks are the newest, and raise the edges that thin the rest.
+    """
+    none = sample.only(_NO_ROWS)
+    empty = none.groups, none.times, none.columns
+
+    def absorbed(placed: list[Placed]) -> LevelSample:
+        groups, times, payload = zip(empty, *placed, strict=True)
+        columns = tuple(map(np.concatenate, zip(*payload, strict=True)))
+        return placing.pruned(
+            sample.absorb(np.concatenate(groups), np.concatenate(times), columns, placing.cutoff)
+        )
+
+    edges, survivors, waiting = placing.edges(sample), list[Placed](), 0
+    for keys, rows in blocks:
+        survivors.append(placing.place(edges, keys, rows))
+        waiting += survivors[-1][1].size
+        if waiting >= max(least, sample.times.size // 2):
+            sample = absorbed(survivors)
+            edges, survivors, waiting = placing.edges(sample), [], 0
+    return absorbed(survivors)
 
 
 def _refuse(name: str, flaw: str | None) -> None:

@@ -171,6 +171,7 @@ class ByValue(_Buckets):
 class BucketPlacing(Placing):
     """Rule that places each element into the bucket of its time."""
 
+    elements: Elements
     body: Samples
 
     def place(self, edges: Edges, keys: Int64Array, rows: Columns) -> Placed:
@@ -259,6 +260,7 @@ class KeepAll(_Buckets):
 class KeepAllPlacing(Placing):
     """Rule that keeps all elements later than the cutoff of their key."""
 
+    elements: Elements
     alive: Int64Array
 
     def place(self, edges: Edges, keys: Int64Array, rows: Columns) -> Placed:

@@ -31,10 +31,7 @@ class _Copies(Retention):
 
     def joint(self, tally: Any, body: Samples, into: Int64Array, size: int) -> Samples:
         """Return the samples under the numbers of merged keys, copy by copy."""
-        keys = into
-        if self._copies > 1:
-            keys = (into[:, None] * self._copies + np.arange(self._copies)).ravel()
-        return Samples(body.sample.renamed(keys), np.full(size, self._copies))
+        return body.alike(into, size)
 
     def of_samples(self, of_keys: Int64Array) -> Int64Array:
         """Return for each sample what its key has."""
@@ -65,8 +62,11 @@ class ByTime(_Copies):
         return self._read(empty, intake, reader, self._window, self._copies)
 
 
+@dataclass(frozen=True)
 class TimePlacing(Placing):
     """Rule that places each element at its own level."""
+
+    elements: Elements
 
     def place(self, edges: Edges, keys: Int64Array, rows: Columns) -> Placed:
         """Return the elements later than the edge of their level."""
@@ -142,6 +142,7 @@ class ByExpiry(_Copies):
 class ExpiryPlacing(Placing):
     """Rule that places each element at all levels up to its own."""
 
+    elements: Elements
     fading: Fading
 
     def edges(self, sample: LevelSample) -> Until:
