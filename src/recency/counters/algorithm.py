@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from recency.algorithm import NEVER, Admitted, Algorithm, Columns, State, described
+from recency.algorithm import Admitted, Algorithm, Columns, State, described
 from recency.core import by_key, validate
 from recency.core.appended import Appended
 from recency.core.arrays import INT64_MAX, FloatArray, Int64Array, broadcast, is_sorted
 from recency.core.codec import RecordReader, RecordWriter
 from recency.core.rank_log import RankLog, Rule, guarantee, loosest, tightness_for_tree
-from recency.counters.arrival import NOT_BY_COUNT, Arrival, CounterTally, check_total
+from recency.counters.arrival import NOT_BY_COUNT, Arrival, CounterTally
 from recency.counters.records import CounterStates, read_states, write_states
 from recency.keyed import only_key
 
@@ -48,17 +48,8 @@ class InOrderAlgorithm(Algorithm):
     def check_row(self, tally: Any, last: Any, value: Any, at: Any) -> Any:
         """Time and value, then the latest time, the total and how many were late so far."""
         value = validate.integer(value, "value", 0, self.most_value)
-        if last is None:
-            latest, total, late_count = (
-                int(column[0]) for column in (tally.latest, tally.totals, tally.late_count)
-            )
-        else:
-            _, _, latest, total, late_count = last
-        tick, late = self.arrival.place_one(latest, at)
-        check_total(total, value, self.arrival.total_name)
-        if late:
-            late_count = min(late_count + 1, INT64_MAX)
-        return tick, value, tick, total + value, late_count
+        tick, *counted = self.arrival.count_one(tally, last, value, at)
+        return tick, value, *counted
 
     def stack(self, tally: Any, rows: Sequence[Any]) -> Admitted:
         """The rows as columns; the last row has counted all."""
@@ -184,20 +175,12 @@ class CounterAlgorithm(InOrderAlgorithm):
     def write(self, state: State, writer: RecordWriter) -> None:
         """A record as :mod:`recency.counters.records` describes it."""
         tally, log = state
-        states = CounterStates(
-            log.take(np.flatnonzero(tally.seen)),
-            log.tightness,
-            tally.seen,
-            tally.known_latest,
-            tally.late_count,
-            tally.merge_factor,
-        )
+        states = CounterStates(log.take(np.flatnonzero(tally.seen)), log.tightness, tally)
         write_states(states, self.tightness, writer)
 
     def read(self, reader: RecordReader) -> State:
         """The inverse of :meth:`write`."""
         states = read_states(self.rule, self.tightness, self.window, reader)
         states.check_order(reader.name, self.arrival.by, self.arrival.late)
-        log = states.log.among(np.flatnonzero(states.seen), states.tightness)
-        latest = np.where(states.seen, states.latest, NEVER)
-        return State(CounterTally(latest, log.totals, states.late_count, states.spread), log)
+        log = states.log.among(np.flatnonzero(states.tally.seen), states.tightness)
+        return State(replace(states.tally, totals=log.totals), log)
