@@ -16,7 +16,7 @@ from recency.core.appended import Appended
 from recency.core.arrays import INT64_MAX, FloatArray, Int64Array, broadcast, is_sorted
 from recency.core.codec import RecordReader, RecordWriter
 from recency.core.rank_log import RankLog, Rule, guarantee, loosest, tightness_for_tree
-from recency.counters.arrival import NOT_BY_COUNT, Arrival, CounterTally
+from recency.counters.arrival import NOT_BY_COUNT, Arrival, CounterTally, check_total
 from recency.counters.records import CounterStates, read_states, write_states
 from recency.keyed import only_key
 
@@ -48,8 +48,17 @@ class InOrderAlgorithm(Algorithm):
     def check_row(self, tally: Any, last: Any, value: Any, at: Any) -> Any:
         """Time and value, then the latest time, the total and how many were late so far."""
         value = validate.integer(value, "value", 0, self.most_value)
-        tick, *counted = self.arrival.count_one(tally, last, value, at)
-        return tick, value, *counted
+        if last is None:
+            latest, total, late_count = (
+                int(column[0]) for column in (tally.latest, tally.totals, tally.late_count)
+            )
+        else:
+            _, _, latest, total, late_count = last
+        tick, late = self.arrival.place_one(latest, at)
+        check_total(total, value, self.arrival.total_name)
+        if late:
+            late_count = min(late_count + 1, INT64_MAX)
+        return tick, value, tick, total + value, late_count
 
     def stack(self, tally: Any, rows: Sequence[Any]) -> Admitted:
         """The rows as columns; the last row has counted all."""

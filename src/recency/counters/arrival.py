@@ -104,25 +104,6 @@ class Arrival:
             refuse_total(int(tally.totals[key]), values[keys == key], self.total_name)
         return CounterTally(latest, totals, late_count, tally.merge_factor), ticks
 
-    def count_one(
-        self, tally: CounterTally, last: Any, value: int, at: Any
-    ) -> tuple[int, int, int, int]:
-        """When an update is counted; then the latest time, total and number of late ones with it.
-
-        These three are also the last of ``last``, the update before; None if ``tally`` has them.
-        """
-        if last is None:
-            latest, total, late_count = (
-                int(column[0]) for column in (tally.latest, tally.totals, tally.late_count)
-            )
-        else:
-            latest, total, late_count = last[-3:]
-        tick, late = self.place_one(latest, at)
-        check_total(total, value, self.total_name)
-        if late:
-            late_count = min(late_count + 1, INT64_MAX)
-        return tick, max(latest, tick), total + value, late_count
-
     def place_one(self, latest: int, at: Any) -> tuple[int, int]:
         """When one update is counted, and how many of it, 0 or 1, were late."""
         if self.by == "count":

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from recency.algorithm import Admitted, Algorithm, Columns, State, described
 from recency.core import validate
-from recency.core.arrays import FloatArray, Int64Array, broadcast
+from recency.core.arrays import INT64_MAX, FloatArray, Int64Array, broadcast
 from recency.core.codec import RecordReader, RecordWriter
 from recency.core.hashing import check_one, hash_items, is_one
-from recency.counters.arrival import NOT_BY_COUNT, Arrival, CounterTally
+from recency.counters.arrival import NOT_BY_COUNT, Arrival, CounterTally, check_total
 from recency.frequencies.cell_counts import Counts
 from recency.frequencies.grid import Grid
 from recency.frequencies.log_cells import LogCells
@@ -126,8 +126,16 @@ class CellAlgorithm(Algorithm):
         if id is not None:
             self._refuse_id()
             check_one(id, "id")
-        tick, *counted = self.arrival.count_one(tally, last, weight, at)
-        return item, tick, weight, id, *counted
+        if last is None:
+            latest, total, late_count = (
+                int(column[0]) for column in (tally.latest, tally.totals, tally.late_count)
+            )
+        else:
+            _, _, _, _, latest, total, late_count = last
+        tick, late = self.arrival.place_one(latest, at)
+        check_total(total, weight)
+        late_count = min(late_count + late, INT64_MAX)
+        return item, tick, weight, id, max(latest, tick), total + weight, late_count
 
     def stack(self, tally: Any, rows: Sequence[Any]) -> Admitted:
         """Hash single rows and return columns; the last row has the counts after all."""
