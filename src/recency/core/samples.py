@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from recency.core.age_cells import NO_CELLS, AgeCells
-from recency.core.arrays import Int64Array, offsets, ranges
+from recency.core.arrays import Int64Array, offsets, ranges, stable_order
 from recency.core.level_sample import Columns, LevelSample, Places
 
 
@@ -56,7 +56,7 @@ class Samples:
         if self.counts.size == 1:
             return [self]
         bounds = offsets(self.counts)
-        samples = self.sample.take(np.arange(bounds[-1])).split(bounds)
+        samples = self.sample.only(stable_order(self.sample.keys)).split(bounds)
         counts = (self.counts[i : i + 1] for i in range(self.counts.size))
         labels = (tuple(each[a:b] for each in self.labels) for a, b in pairwise(bounds.tolist()))
         cells = self.cells.split(self.counts.size)
