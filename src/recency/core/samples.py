@@ -28,7 +28,7 @@ class Samples:
 
     @classmethod
     def joined(cls, bodies: Sequence["Samples"]) -> "Samples":
-        """The samples of several, one after the other."""
+        """Return the samples of several bodies, one after the other."""
         filled = [each for each in bodies if each.sample.times.size or each.sample.edges.size]
         if len(filled) == 1 and filled[0] is bodies[0]:
             sample = bodies[0].sample
@@ -44,7 +44,7 @@ class Samples:
         )
 
     def take(self, keys: Int64Array) -> "Samples":
-        """Those of some sketches."""
+        """Return the samples of some sketches."""
         counts = self.counts[keys]
         rows = ranges(offsets(self.counts)[:-1][keys], counts)
         labels = tuple(each[rows] for each in self.labels)
@@ -52,7 +52,7 @@ class Samples:
         return Samples(self.sample.take(rows), counts, labels, cells, self.per_row)
 
     def split(self) -> list["Samples"]:
-        """Each sketch's own."""
+        """Return the samples of each sketch on their own."""
         if self.counts.size == 1:
             return [self]
         bounds = offsets(self.counts)
@@ -64,7 +64,7 @@ class Samples:
         return [Samples(*each, self.per_row) for each in parts]
 
     def alike(self, into: Int64Array, size: int) -> "Samples":
-        """Those of sketches of as many samples each, where sketch i has the number ``into[i]``.
+        """Return the samples where sketch i has the number ``into[i]``; all have as many samples.
 
         Samples of one number are to be united (:meth:`LevelSample.united`).
         """
@@ -88,15 +88,15 @@ class Samples:
 
     @cached_property
     def places(self) -> Places:
-        """Where elements are, for questions."""
+        """Index of the elements, for questions."""
         return Places(self.sample)
 
     @property
     def entries(self) -> int:
-        """How many rows bring as many elements as are kept."""
+        """Number of rows that bring as many elements as are kept."""
         return self.sample.times.size // self.per_row
 
     @property
     def nbytes(self) -> int:
-        """Memory held."""
+        """Bytes of memory."""
         return self.sample.nbytes + self.cells.nbytes

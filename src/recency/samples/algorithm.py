@@ -163,7 +163,7 @@ class Retention(ABC):
 
 
 class SampleAlgorithm(Algorithm):
-    """The body is a level sample of each key, or several."""
+    """Algorithm whose body is one level sample of each key, or several."""
 
     merge_law = "exact"
 
@@ -189,7 +189,7 @@ class SampleAlgorithm(Algorithm):
         self._none = LevelSample.empty(self.capacity, self.elements.distinct, retention.columns)
 
     def empty(self, size: int, merge_levels: int = 0, first_stream: int = 0) -> State:
-        """Merging is exact, so its levels have no effect."""
+        """Return keys without elements; merging is exact, so its levels have no effect."""
         return State(
             self.intake.empty(size, first_stream), Samples(self._none, *self.retention.empty(size))
         )
@@ -234,7 +234,7 @@ class SampleAlgorithm(Algorithm):
                 yield (keys * len(draws) + draw if len(draws) > 1 else keys), drawn
 
     def _absorbed_apart(self, state: State, keys: Int64Array, columns: Columns) -> Samples:
-        """Key by key, where each has many rows: what is made for one stays in the cache."""
+        """Absorb key by key, where each has many rows: what is made for one stays in the cache."""
         order, bounds = stable_order(keys), offsets(np.bincount(keys, minlength=state.tally.size))
         parts = zip(state.tally.split(), state.body.split(), pairwise(bounds.tolist()), strict=True)
         bodies = []
@@ -247,7 +247,7 @@ class SampleAlgorithm(Algorithm):
     # --- merge ---
 
     def merge(self, state: State, into: Int64Array, size: int) -> State:
-        """The sample of the union."""
+        """Return the samples of the unions."""
         body = state.body
         if self.draws_coins and self.retention.is_sampled:
             coins.check_shared(state.tally, into, body.owners(), self.retention.times(body.sample))
@@ -265,7 +265,7 @@ class SampleAlgorithm(Algorithm):
         return State(coins.finalized(state.tally, prototype.tally), state.body)
 
     def guarantee(self, state: State) -> FloatArray:
-        """The same for all: merging costs nothing."""
+        """Return the same error for all keys, since merging costs nothing."""
         return np.full(state.tally.size, self.promise())
 
     def what_was_seen(self, state: State) -> list[str]:
@@ -275,7 +275,7 @@ class SampleAlgorithm(Algorithm):
     # --- bytes ---
 
     def write(self, state: State, writer: RecordWriter) -> None:
-        """See :mod:`recency.samples.records`."""
+        """Write the records that :mod:`recency.samples.records` describes, then sums."""
         tally, body = state
         states = SampleStates(
             body.sample,
@@ -338,7 +338,7 @@ def _refuse(name: str, flaw: str | None) -> None:
 
 
 def matching(where: Callable[..., Any], *columns: Any) -> BoolArray:
-    """Which rows a predicate of columns chooses, if it answers as it should."""
+    """Return which rows a predicate of columns chooses; refuse other answers of it."""
     size = columns[0].size
     matches = np.asarray(where(*columns))
     if not size and not matches.size:

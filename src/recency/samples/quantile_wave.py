@@ -208,7 +208,7 @@ def _first_of_each(rows: Estimate) -> Estimate:
 
 
 def _quantiles(view: View, qs: Any, window: Any, now: Any) -> Estimate:
-    """A row of quantiles for each key."""
+    """Return a row of quantiles for each key."""
     shares = np.atleast_1d(validate.numbers(qs, "q", 0, 1))
     ranks = _Ranks(view, window, now)
     counts = ranks.counts[:, None]
@@ -242,7 +242,7 @@ class _Ranks:
         self.bounds = rank_bounds(view, since, rows, self.counts, self._factor)
 
     def in_order(self) -> tuple[FloatArray, Int64Array]:
-        """Values by key, then ascending, and where those of each key begin (one column).
+        """Return the values by key, then ascending, and where those of each key begin (one column).
 
         A key without values begins somewhere.
         """
@@ -255,7 +255,7 @@ class _Ranks:
         return np.append(in_order, np.nan) if not in_order.size else in_order, starts[:, None]
 
     def answered(self, estimate: Estimate, is_useless: BoolArray) -> Estimate:
-        """With the confidence, where values tell an answer."""
+        """Return an estimate with its confidence, and no answer where values tell none."""
         rows = self._rows
         estimate = replace(estimate, confidence=np.where(rows.is_exact, 1.0, rows.confidence))
         # Where events are counted by age bounds hold, whatever the sample is like.

@@ -182,7 +182,7 @@ def _check_items(view: View, question: str) -> None:
 
 
 def _matches(rows: WindowSample, where: Callable[[NDArray[Any]], Any]) -> NDArray[np.bool_]:
-    """Which elements a predicate chooses; it sees the items of one key at a time."""
+    """Return which elements a predicate chooses; it sees the items of one key at a time."""
     items = rows.sample.columns[1][rows.present]
     matches = np.zeros(items.size, dtype=np.bool_)
     for of_key in rows.by_key():
