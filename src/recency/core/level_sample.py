@@ -110,16 +110,14 @@ class LevelSample:
 
     @staticmethod
     def side_by_side(
-        samples: Sequence["LevelSample"],
-        numbers: Sequence[int] | Int64Array | None = None,
-        keys: int = 1,
+        samples: Sequence["LevelSample"], firsts: Sequence[int] | Int64Array | None = None
     ) -> "LevelSample":
-        """Samples of so many keys each as one sample of many keys, under their numbers."""
+        """One sample of the keys of all; ``firsts`` says which number the first key of each has."""
         first = samples[0]
-        places = np.arange(len(samples)) if numbers is None else np.asarray(numbers)
+        numbers = np.arange(len(samples)) if firsts is None else np.asarray(firsts)
 
         def moved(groups: Sequence[Int64Array]) -> Int64Array:
-            first_keys = np.repeat(places * keys, [each.size for each in groups])
+            first_keys = np.repeat(numbers, [each.size for each in groups])
             return np.concatenate(groups) + (first_keys << _LEVEL_BITS)
 
         columns = zip(*(sample.columns for sample in samples), strict=True)
@@ -144,9 +142,7 @@ class LevelSample:
             new: Int64Array = groups + ((keys[old] - old) << _LEVEL_BITS)
             return new
 
-        groups, edge_groups = moved(self.groups), moved(self.edge_groups)
-        elements = groups, self.times, self.columns
-        return LevelSample(self.capacity, self.distinct, *elements, edge_groups, self.edges)
+        return replace(self, groups=moved(self.groups), edge_groups=moved(self.edge_groups))
 
     def split(self, firsts: Int64Array) -> list["LevelSample"]:
         """Samples of the keys from each of ``firsts`` to the next; elements in order of keys."""
@@ -166,17 +162,6 @@ class LevelSample:
                 pairwise(bounds), pairwise(edge_bounds), moved[:-1], strict=True
             )
         ]
-
-    def at(self, key: int) -> "LevelSample":
-        """The sample of one key, on its own."""
-        edge_rows = np.flatnonzero(self.edge_keys == key)
-        mine = self.only(np.flatnonzero(self.keys == key))
-        return replace(
-            mine,
-            groups=mine.groups & (2**_LEVEL_BITS - 1),
-            edge_groups=self.edge_groups[edge_rows] & (2**_LEVEL_BITS - 1),
-            edges=self.edges[edge_rows],
-        )
 
     def take(self, keys: Int64Array) -> "LevelSample":
         """The samples of some keys, under the numbers 0, 1, …; elements in order of keys."""
@@ -257,8 +242,8 @@ class LevelSample:
             edge_groups, edges = edge_groups[order], edges[order]
             last = np.append(run_starts(edge_groups)[1:], edges.size) - 1
             edge_groups, edges = edge_groups[last], edges[last]
-        none = self.groups[:0], self.times[:0], tuple(column[:0] for column in self.columns)
-        joint = LevelSample(self.capacity, self.distinct, *none, edge_groups, edges)
+        none = self.only(np.empty(0, dtype=np.intp))
+        joint = replace(none, edge_groups=edge_groups, edges=edges)
         return joint.absorb(self.groups, self.times, self.columns, cutoff)
 
     def query_levels(self, since: Int64Array) -> Int64Array:

@@ -98,8 +98,9 @@ class Copies:
         tally, body = view.state
         if not tally.seen[0]:
             return []
-        numbers = range(self.copies)
-        samples = map(body.sample.at, numbers) if self.copies > 1 else [body.sample]
+        samples = [body.sample]
+        if self.copies > 1:
+            samples = [body.sample.take(np.array([copy])) for copy in range(self.copies)]
         return [self.reading.weighed(each, tally, decay, tick) for each in samples]
 
     def answer(
