@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recency.core import age_cells
-from recency.core.age_cells import MOST_LEVEL, NO_CELLS, RESOLUTION, levels_at, most_level
+from recency.core.age_cells import MOST_LEVEL, NO_CELLS, RESOLUTION, Now, levels_at, most_level
 from recency.core.arrays import INT64_MAX, INT64_MIN, cutoffs
 
 FIRST = INT64_MIN + 1
@@ -74,7 +74,7 @@ def put(cells, batches, window, counting=False, before=None):
         np.maximum.at(clocks, keys, times)
         known = np.where(clocks == INT64_MIN, 0, clocks)
         amounts = None if counting else amounts.astype(float)
-        cells = cells.with_rows(keys, times, amounts, known, cutoffs(known, window), most)
+        cells = cells.with_rows(keys, times, amounts, Now(known, cutoffs(known, window), most))
     return cells, clocks
 
 
@@ -100,7 +100,7 @@ def test_cells_are_a_function_of_the_rows(rows, window, data, counting):
     joined = age_cells.AgeCells(
         *(np.concatenate(each) for each in zip(*(vars(p).values() for p in parts), strict=True))
     )
-    merged = joined.at(known, cutoffs(known, window), most_level(window))
+    merged = joined.at(Now(known, cutoffs(known, window), most_level(window)))
     assert columns_of(merged) == columns_of(whole)
 
 
@@ -141,6 +141,6 @@ def test_sums_are_rounded_once_and_do_not_overflow():
     for _ in range(62):
         cells = age_cells.AgeCells(
             *(np.concatenate([column] * 2) for column in vars(cells).values())
-        ).at(np.array([6, 6, 0]), np.full(3, INT64_MIN), MOST_LEVEL)
+        ).at(Now(np.array([6, 6, 0]), np.full(3, INT64_MIN), MOST_LEVEL))
     found = cells.sums(slice(None), 3)
     assert found.tolist() == [2.0**1022, float(2**62 * (Fraction(0.1) + Fraction(0.2))), 0.0]

@@ -19,6 +19,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,6 +107,14 @@ def _codes(
     return codes
 
 
+class Now(NamedTuple):
+    """Clocks of keys, what has expired at them, and the level of the largest cells."""
+
+    clocks: Int64Array
+    cutoffs: Int64Array
+    most_level: int
+
+
 @dataclass(frozen=True, eq=False)
 class AgeCells:
     """The digits of the sums of all cells, by key, then first tick, then place."""
@@ -187,17 +196,17 @@ class AgeCells:
         """Return the j of each cell."""
         return levels_at(self.firsts, by_key.of_rows(clocks, self.keys), most)
 
-    def at(self, clocks: Int64Array, cutoffs: Int64Array, most: int) -> "AgeCells":
+    def at(self, now: Now) -> "AgeCells":
         """Return what is left when the clock of each key has moved on, or digits were put in.
 
         ``firsts`` may be any ticks of cells, digits any numbers of 63 bits with sums above 0.
         """
         if not self.keys.size:
             return self
-        levels = self.levels(clocks, most)
+        levels = self.levels(now.clocks, now.most_level)
         masks = _masks(levels)
         firsts = self.firsts & ~masks
-        live = firsts | masks > by_key.of_rows(cutoffs, self.keys)
+        live = firsts | masks > by_key.of_rows(now.cutoffs, self.keys)
         moved = replace(self, firsts=firsts)
         return (moved if live.all() else moved.only(live))._carried()
 
@@ -237,27 +246,15 @@ class AgeCells:
         return not (lowest & ((1 << (_LEAST_EXPONENT - _UNIT)) - 1)).any()
 
     def with_rows(
-        self,
-        keys: Int64Array,
-        times: Int64Array,
-        amounts: FloatArray | None,
-        clocks: Int64Array,
-        cutoffs: Int64Array,
-        most: int,
+        self, keys: Int64Array, times: Int64Array, amounts: FloatArray | None, now: Now
     ) -> "AgeCells":
         """Return the sums with rows put in, of amounts ≥ 0 (None: 1 each), at these clocks."""
         parts = [self]
         for begin in range(0, times.size, _MOST_ROWS):
             rows = slice(begin, begin + _MOST_ROWS)
-            parts += _summed(
-                keys[rows],
-                times[rows],
-                None if amounts is None else amounts[rows],
-                clocks,
-                cutoffs,
-                most,
-            )
-        return AgeCells.together(parts).at(clocks, cutoffs, most)
+            some = None if amounts is None else amounts[rows]
+            parts += _summed(keys[rows], times[rows], some, now)
+        return AgeCells.together(parts).at(now)
 
 
 _none = np.empty(0, dtype=np.int64)
@@ -265,15 +262,11 @@ NO_CELLS = AgeCells(_none, _none, _none, _none)
 
 
 def _summed(
-    keys: Int64Array,
-    times: Int64Array,
-    amounts: FloatArray | None,
-    clocks: Int64Array,
-    cutoffs: Int64Array,
-    most: int,
+    keys: Int64Array, times: Int64Array, amounts: FloatArray | None, now: Now
 ) -> list[AgeCells]:
     """Digits of the sums of rows, without most of what has expired."""
     # Cells reach back behind the cutoff, by less than their length.
+    clocks, cutoffs, most = now
     behind = np.maximum(cutoffs, INT64_MIN + (1 << most)) - (1 << most)
     if times.size and times.min() <= behind.max():
         index = np.flatnonzero(times > by_key.of_rows(behind, keys))
@@ -283,7 +276,7 @@ def _summed(
         return []
     if clocks.size == 1:
         return _summed_in_bins(times, amounts, int(clocks[0]), most)
-    return _summed_in_order(keys, times, amounts, clocks, most)
+    return _summed_in_order(keys, times, amounts, now)
 
 
 def _summed_in_bins(
@@ -350,20 +343,16 @@ def _chunks(amounts: FloatArray, top: int) -> Iterator[tuple[int, FloatArray]]:
 
 
 def _summed_in_order(
-    keys: Int64Array,
-    times: Int64Array,
-    amounts: FloatArray | None,
-    clocks: Int64Array,
-    most: int,
+    keys: Int64Array, times: Int64Array, amounts: FloatArray | None, now: Now
 ) -> list[AgeCells]:
     """Sum many keys: rows come together by sorting numbers of their cells."""
     firsts, cells = np.empty((2, times.size), dtype=np.int64)
     for begin in range(0, times.size, _BLOCK):
         rows = slice(begin, begin + _BLOCK)
-        ticks, now = times[rows], clocks[keys[rows]]
-        levels = levels_at(ticks, now, most)
+        ticks, clocks = times[rows], now.clocks[keys[rows]]
+        levels = levels_at(ticks, clocks, now.most_level)
         firsts[rows] = ticks & ~_masks(levels)
-        cells[rows] = _codes(ticks, keys[rows], now, levels)
+        cells[rows] = _codes(ticks, keys[rows], clocks, levels)
     order = stable_order(cells)
     starts = run_starts(cells[order])
     of_cells = order[starts]

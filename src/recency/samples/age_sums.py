@@ -18,6 +18,7 @@ from recency.core.age_cells import (
     NUMBERS,
     PLACES,
     AgeCells,
+    Now,
     codes_at,
     firsts_at,
     most_level,
@@ -70,8 +71,8 @@ class AgeSums(NoSums):
         self._window, self._amounts, self._most = window, amounts, most
         self.most_level = most_level(window)
 
-    def _now(self, tally: Any) -> tuple[Int64Array, Int64Array, int]:
-        return tally.known_latest, cutoffs(tally.latest, self._window), self.most_level
+    def _now(self, tally: Any) -> Now:
+        return Now(tally.known_latest, cutoffs(tally.latest, self._window), self.most_level)
 
     def with_rows(self, tally: Any, cells: AgeCells, keys: Int64Array, rows: Columns) -> AgeCells:
         """Add rows (coin, time, value) of the keys that are counted."""
@@ -83,12 +84,12 @@ class AgeSums(NoSums):
             cells = cells.only(is_counted[cells.keys])
             index = np.flatnonzero(is_counted[keys])
             keys, times, values = keys[index], times[index], values[index]
-        return cells.with_rows(keys, times, self._amounts(values), *self._now(tally))
+        return cells.with_rows(keys, times, self._amounts(values), self._now(tally))
 
     def merged(self, tally: Any, cells: AgeCells, into: Int64Array) -> AgeCells:
         """Add the sums of keys that are merged."""
         joint = cells.renamed(into)
-        return joint.only(tally.is_counted[joint.keys]).at(*self._now(tally))
+        return joint.only(tally.is_counted[joint.keys]).at(self._now(tally))
 
     def _since(self, tally: Any, sample: LevelSample) -> Int64Array:
         """Return for each key the time after which its sample has all events."""
@@ -101,9 +102,8 @@ class AgeSums(NoSums):
 
         Without those of cells of which the sample has all events.
         """
-        clocks, _, _ = self._now(tally)
         cells = cells.only(cells.firsts <= self._since(tally, sample)[cells.keys])
-        codes = cells.codes(clocks, self.most_level) * PLACES + cells.places
+        codes = cells.codes(tally.known_latest, self.most_level) * PLACES + cells.places
         order = np.argsort(codes)
         codes, keys = codes[order], cells.keys[order]
         steps = np.diff(codes, prepend=0)
@@ -116,7 +116,8 @@ class AgeSums(NoSums):
 
     def read(self, tally: Any, sample: LevelSample, reader: RecordReader) -> AgeCells:
         """Read what :meth:`write` wrote; refuse what no stream leads to."""
-        clocks, expired, most = self._now(tally)
+        now = self._now(tally)
+        clocks, _, most = now
         present = np.flatnonzero(tally.is_counted)
         counts = np.zeros(reader.size, dtype=np.int64)
         counts[present] = reader.integers(tally.is_counted.astype(np.int64))
@@ -136,7 +137,7 @@ class AgeSums(NoSums):
         cells = AgeCells.of_codes(codes, places, digits, clocks)
         if cells is None or (cells.codes(clocks, most) != codes).any():
             corrupt(reader.name, "a sum of a cell that there is not")
-        live = cells.at(clocks, expired, most)
+        live = cells.at(now)
         if live.keys.size < keys.size:
             corrupt(reader.name, "a sum that has expired")
         since = self._since(tally, sample)
@@ -146,12 +147,12 @@ class AgeSums(NoSums):
         keys, times = sample.keys[rows], sample.times[rows]
         own = firsts_at(times, by_key.of_rows(clocks, keys), most) > since[keys]
         amounts = self._amounts(sample.columns[0][rows[own]])
-        whole = NO_CELLS.with_rows(keys[own], times[own], amounts, clocks, expired, most)
-        return AgeCells.together([live, whole]).at(clocks, expired, most)
+        whole = NO_CELLS.with_rows(keys[own], times[own], amounts, now)
+        return AgeCells.together([live, whole]).at(now)
 
     def flaw(self, tally: Any, cells: AgeCells, sample: LevelSample) -> str | None:
         """Return an error if sums lack what is in the sample, or have more than was seen."""
-        clocks, _, most = self._now(tally)
+        clocks, most = tally.known_latest, self.most_level
         if not cells.are_floats or (self._most == 1 and (cells.places < LEAST_WHOLE).any()):
             return "a sum of what no event has"
         sums = cells.sums(slice(None), tally.size)
