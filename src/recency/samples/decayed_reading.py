@@ -1,8 +1,9 @@
 """How questions read decayed samples: under which decay, and with medians over copies."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,20 +16,20 @@ from recency.samples.weighted import Triple, Weighed, by_expiry, by_time
 from recency.samples.weighted_tuples import Weights, WeightTally
 
 
-class Reading(Protocol):
+class Reading(ABC):
     """Which decays a question may have, and the decayed weights of elements under one."""
 
+    @abstractmethod
     def chosen(self, decay: Decay | None) -> Decay:
         """Return the decay of a question, given its argument."""
-        ...
 
+    @abstractmethod
     def weighed(self, sample: LevelSample, tally: WeightTally, decay: Decay, now: int) -> Weighed:
         """Return the elements of one sample of a key, with their decayed weights."""
-        ...
 
 
 @dataclass(frozen=True)
-class AnyDecay:
+class AnyDecay(Reading):
     """For elements kept by time: any decay that is 0 from the age ``window`` on."""
 
     weights: Weights
@@ -47,7 +48,7 @@ class AnyDecay:
 
 
 @dataclass(frozen=True)
-class OneDecay:
+class OneDecay(Reading):
     """For elements kept by expiry under one decay: only this decay."""
 
     weights: Weights

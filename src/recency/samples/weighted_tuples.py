@@ -1,8 +1,8 @@
 """Tuples (id, value, weight, time), of which equal ones count once; sampled by weight."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -38,60 +38,36 @@ class WeightTally(PerKey):
     largest: Int64Array
 
 
-class Weights(Protocol):
-    """Which weights are allowed, and how elements are sampled by weight."""
+class Weights:
+    """Any numbers ≥ 0 as weights, with the uniform sampler."""
 
-    sampler: Sampler
-    fading: type[Fading]
-    sink_together: bool
+    sampler: Sampler = SAMPLERS["uniform"]
+    fading: type[Fading] = Fading
+    sink_together = True
     """Whether the decay of all elements keeps the ratios of their weights."""
 
     def check_one(self, weight: Any) -> float:
-        """Return a weight as a float, or refuse it."""
-        ...
-
-    def check_many(self, weights: Any) -> FloatArray:
-        """Return weights as floats, or refuse them."""
-        ...
-
-    def bottoms(self, largest: Int64Array) -> Int64Array:
-        """Return the lowest levels that are kept under a decay."""
-        ...
-
-    def flaw(self, sample: LevelSample) -> str | None:
-        """Return what is wrong with the weights of a sample that was read, or None."""
-        ...
-
-
-class RealWeights:
-    """Any numbers ≥ 0 as weights, with the uniform sampler."""
-
-    sampler = SAMPLERS["uniform"]
-    fading: type[Fading] = Fading
-    sink_together = True
-
-    def check_one(self, weight: Any) -> float:
-        """Return a weight small enough for sums to be finite."""
+        """Return a weight as a float, small enough for sums to be finite, or refuse it."""
         return validate.number(weight, "weight", 0, MOST_SUMMAND)
 
     def check_many(self, weights: Any) -> FloatArray:
-        """Return weights small enough for sums to be finite."""
+        """Return weights as floats, small enough for sums to be finite, or refuse them."""
         return validate.numbers(weights, "weight", 0, MOST_SUMMAND)
 
     def bottoms(self, largest: Int64Array) -> Int64Array:
-        """Return levels at a fixed distance below the largest weight."""
+        """Return the lowest levels under a decay: at a fixed distance below the largest weight."""
         return largest - EXPONENT_ZERO - LEVELS_BELOW
 
     def flaw(self, sample: LevelSample) -> str | None:
-        """Return None: all weights are possible."""
+        """Return what is wrong with the weights of a sample that was read: nothing."""
         return None
 
 
-class RangeWeights:
+class RangeWeights(Weights):
     """Integers as weights, with the range sampler: a weight is a range of hashed integers."""
 
     sampler = SAMPLERS["range"]
-    fading: type[Fading] = RangeFading
+    fading = RangeFading
     sink_together = False
 
     def check_one(self, weight: Any) -> float:
@@ -116,7 +92,7 @@ class RangeWeights:
         return None
 
 
-WEIGHTS: dict[str, Callable[[], Weights]] = {"uniform": RealWeights, "range": RangeWeights}
+WEIGHTS: dict[str, type[Weights]] = {"uniform": Weights, "range": RangeWeights}
 
 
 class Tuples(EventIntake):
