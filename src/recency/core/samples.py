@@ -63,12 +63,12 @@ class Samples:
         parts = zip(samples, counts, labels, cells, strict=True)
         return [Samples(*each, self.per_row) for each in parts]
 
-    def alike(self, into: Int64Array, size: int) -> "Samples":
-        """Return the samples where sketch i has the number ``into[i]``; all have as many samples.
+    def alike(self, into: Int64Array, size: int, count: int = 1) -> "Samples":
+        """Return the samples where sketch i has the number ``into[i]``; all have ``count`` samples.
 
         Samples of one number are to be united (:meth:`LevelSample.united`).
         """
-        count, keys = self.counts[0].item(), into
+        keys = into
         if count > 1:
             keys = (into[:, None] * count + np.arange(count)).ravel()
         counts = np.full(size, count)

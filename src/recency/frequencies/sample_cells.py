@@ -114,7 +114,7 @@ class SampleCells:
         """Merge keys; this is exact."""
         sample = body.sample
         check_shared(tally.of_cells, into, sample.keys // self.stride, sample.times)
-        joint = body.alike(into, merged.size)
+        joint = body.alike(into, merged.size, self.stride)
         return {}, replace(joint, sample=joint.sample.united(self._cutoff(merged)))
 
     def drawn(self, tally: CellTally) -> BoolArray:

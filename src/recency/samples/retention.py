@@ -31,7 +31,7 @@ class _Copies(Retention):
 
     def joint(self, tally: Any, body: Samples, into: Int64Array, size: int) -> Samples:
         """Return the samples under the numbers of merged keys, copy by copy."""
-        return body.alike(into, size)
+        return body.alike(into, size, self._copies)
 
     def of_samples(self, of_keys: Int64Array) -> Int64Array:
         """Return for each sample what its key has."""
