@@ -1,5 +1,6 @@
 """Sketches that keep sums by age: which do, what they say, and forged states of them."""
 
+import math
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -183,3 +184,14 @@ def check(body):
         return
     assert sketch.to_bytes() == frame
     sketch.update(1, at=sketch.latest, id=1)
+
+
+@pytest.mark.parametrize("large", [1e9 + 0.1, 1e15 + 0.125, 2.0**52])
+def test_what_a_large_value_before_the_window_rounds_away_is_within_the_interval(large):
+    # The large value is in the cell that the window begins in: upper is one sum less another.
+    amounts = [large] + [0.01] * 3001
+    for seed in range(5):
+        sketch = SumWave(capacity=10, seed=seed)
+        sketch.update_many(amounts, at=[*range(3001), 1 << 20], id=range(3002))
+        told = sketch.query(1 << 20)
+        assert told.lower <= math.fsum(amounts[1:]) <= told.upper
