@@ -22,7 +22,7 @@ from recency import (
 )
 from recency.core.sizing import (
     capacity_for_count,
-    doubt_per_copy,
+    failure_per_copy,
     gamma_quantile,
     poisson_at_most,
     sum_interval,
@@ -406,7 +406,7 @@ def test_nested_levels_need_twice_the_capacity():
 
 @pytest.mark.parametrize("copies", [1, 3, 5, 9])
 def test_the_failure_probability_of_copies_is_that_of_a_majority(copies):
-    each = Fraction(doubt_per_copy(0.05, copies)).limit_denominator(10**12)
+    each = Fraction(failure_per_copy(0.05, copies)).limit_denominator(10**12)
     fails = sum(
         math.comb(copies, k) * each**k * (1 - each) ** (copies - k)
         for k in range((copies + 1) // 2, copies + 1)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from recency.core.geometry import choose, counters_in_doubt, split, total_error
+from recency.core.geometry import choose, counters_of_an_answer, split, total_error
 from recency.core.sizing import capacity_for_count
 
 ERRORS = [0.01, 0.05, 0.1, 0.25, 0.5]
@@ -37,13 +37,13 @@ def test_the_paper_s_own_formulas():
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.999])
 def test_the_failure_probability_of_samples_is_split_for_the_least_memory(confidence, product):
     chosen = choose(0.1, confidence, True, product)
-    doubt = 1 - confidence
+    failure = 1 - confidence
 
     def memory(rows):
-        share = (doubt - math.exp(-rows)) / counters_in_doubt(chosen.width, rows, product)
+        share = (failure - math.exp(-rows)) / counters_of_an_answer(chosen.width, rows, product)
         return rows * capacity_for_count(chosen.cell_error, share)
 
-    fewest = math.floor(math.log(1 / doubt)) + 1
+    fewest = math.floor(math.log(1 / failure)) + 1
     # Depths are compared by z², which capacities follow within a few per cent.
     assert chosen.depth * chosen.capacity <= 1.03 * min(memory(rows) for rows in range(fewest, 12))
 

@@ -140,7 +140,7 @@ class AgeCells:
     def of_codes(
         codes: Int64Array, places: Int64Array, digits: Int64Array, clocks: Int64Array
     ) -> "AgeCells | None":
-        """The inverse of :meth:`codes`, for :meth:`at`; None if some are before time."""
+        """Return the cells of :meth:`codes`, for :meth:`at`; None if some are before all times."""
         keys, numbers = np.divmod(codes, NUMBERS)
         levels = numbers >> _NUMBER_BITS
         if (levels > MOST_LEVEL).any():
@@ -155,11 +155,11 @@ class AgeCells:
         return codes_at(self.firsts, self.keys, clocks, most)
 
     def renamed(self, keys: Int64Array) -> "AgeCells":
-        """The same under other keys; to be put in order by :meth:`at`."""
+        """Return the digits under other keys; to be put in order by :meth:`at`."""
         return replace(self, keys=keys[self.keys])
 
     def only(self, rows: Int64Array | BoolArray | slice) -> "AgeCells":
-        """Some of the digits."""
+        """Return some of the digits."""
         return AgeCells(*(column[rows] for column in self._columns()))
 
     def take(self, keys: Int64Array) -> "AgeCells":
@@ -171,7 +171,7 @@ class AgeCells:
         return replace(taken, keys=np.repeat(np.arange(keys.size), ends - starts))
 
     def split(self, size: int) -> list["AgeCells"]:
-        """Those of each of ``size`` keys."""
+        """Return the cells of each of ``size`` keys."""
         if not self.keys.size:
             return [self] * size
         cuts = np.searchsorted(self.keys, np.arange(size + 1)).tolist()
@@ -180,15 +180,15 @@ class AgeCells:
 
     @property
     def nbytes(self) -> int:
-        """Memory held."""
+        """Bytes of memory."""
         return memory_of(*self._columns())
 
     def levels(self, clocks: Int64Array, most: int) -> Int64Array:
-        """j of each cell."""
+        """Return the j of each cell."""
         return levels_at(self.firsts, by_key.of_rows(clocks, self.keys), most)
 
     def at(self, clocks: Int64Array, cutoffs: Int64Array, most: int) -> "AgeCells":
-        """What is left of them when the clock of each key has moved on, or digits were put in.
+        """Return what is left when the clock of each key has moved on, or digits were put in.
 
         ``firsts`` may be any ticks of cells, digits any numbers of 63 bits with sums above 0.
         """
@@ -202,7 +202,7 @@ class AgeCells:
         return (moved if live.all() else moved.only(live))._carried()
 
     def _carried(self) -> "AgeCells":
-        """In order, one digit for each place."""
+        """Return the digits in order, one for each place, with what is too large carried on."""
         cells = self
         while True:
             keys, firsts, places, digits = cells._columns()
@@ -245,7 +245,7 @@ class AgeCells:
         cutoffs: Int64Array,
         most: int,
     ) -> "AgeCells":
-        """With rows put in, of amounts ≥ 0 (None: 1 each), at these clocks."""
+        """Return the sums with rows put in, of amounts ≥ 0 (None: 1 each), at these clocks."""
         parts = [self]
         for begin in range(0, times.size, _MOST_ROWS):
             rows = slice(begin, begin + _MOST_ROWS)
@@ -289,7 +289,7 @@ def _summed(
 def _summed_in_bins(
     times: Int64Array, amounts: FloatArray | None, clock: int, most: int
 ) -> list[AgeCells]:
-    """Of one key: by some thousand blocks of equal length, and again where that is too long."""
+    """Sum one key by some thousand blocks of equal length, and again where that is too long."""
     parts = []
     while True:
         oldest = int(times.min())
@@ -356,7 +356,7 @@ def _summed_in_order(
     clocks: Int64Array,
     most: int,
 ) -> list[AgeCells]:
-    """Of many keys: rows come together by sorting numbers of their cells."""
+    """Sum many keys: rows come together by sorting numbers of their cells."""
     firsts, cells = np.empty((2, times.size), dtype=np.int64)
     for begin in range(0, times.size, _BLOCK):
         rows = slice(begin, begin + _BLOCK)
@@ -379,7 +379,7 @@ def _summed_in_order(
 
 
 def _whole(multiples: FloatArray, exponent: int) -> Int64Array:
-    """Multiples of 2ᵉ over 2ᵉ."""
+    """Return multiples of 2ᵉ divided by 2ᵉ, as integers."""
     if exponent < -1000:  # where 2⁻ᵉ is no float
         return np.ldexp(multiples, -exponent).astype(np.int64)
     return (multiples * math.ldexp(1.0, -exponent)).astype(np.int64)
@@ -395,7 +395,7 @@ def _positive(sums: dict[int, Int64Array]) -> Iterator[tuple[int, Int64Array]]:
 
 
 def _digits(keys: Int64Array, firsts: Int64Array, sums: Int64Array, exponent: int) -> AgeCells:
-    """Integers ≥ 0 times 2ᵉ as digits."""
+    """Return integers ≥ 0 times 2ᵉ as digits."""
     place, shift = divmod(exponent - _UNIT, _DIGIT)
     low = (sums & _LOW) << shift
     high = ((sums >> _DIGIT) << shift) + (low >> _DIGIT)

@@ -45,7 +45,7 @@ def choose(relative_error: float, confidence: float, sampled: bool, product: boo
         return Geometry(width, depth, cell_error, None)
     # Fewer rows leave less of it to the samples, which then must be larger, in proportion to z².
     shares = {
-        rows: (failure - math.exp(-rows)) / counters_in_doubt(width, rows, product)
+        rows: (failure - math.exp(-rows)) / counters_of_an_answer(width, rows, product)
         for rows in range(depth, depth + 8)
         if failure > math.exp(-rows)
     }
@@ -59,7 +59,7 @@ def left_to_counters(failure: float, rows: int) -> float:
     return failure - in_rows if failure > in_rows else failure / 2
 
 
-def counters_in_doubt(width: int, depth: int, product: bool) -> int:
+def counters_of_an_answer(width: int, depth: int, product: bool) -> int:
     """How many samples must all be right: those that a question looks at, and the total."""
     return (width if product else 1) * depth + 1
 

@@ -391,7 +391,7 @@ def _level_of(groups: Int64Array) -> Int64Array:
 def take(
     index: NDArray[np.intp], groups: Int64Array, times: Int64Array, columns: Columns
 ) -> tuple[Int64Array, Int64Array, Columns]:
-    """Some of the elements."""
+    """Return some of the elements."""
     return groups[index], times[index], tuple(column[index] for column in columns)
 
 
@@ -429,7 +429,7 @@ class _Numbers:
         self.fit = self.size <= _TABLE
 
     def of(self, groups: Int64Array) -> Int64Array:
-        """Numbers in [0, size)."""
+        """Return the numbers, in [0, size), of groups."""
         if self.is_dense:
             return np.clip(groups - (self._low - 1), 0, self.size - 1)
         keys = np.clip((groups >> _LEVEL_BITS) - self._key, 0, self._keys - 1)
@@ -438,7 +438,7 @@ class _Numbers:
         return numbers
 
     def groups(self, numbers: Int64Array) -> Int64Array:
-        """The inverse, for groups that have numbers of their own."""
+        """Return the groups that have these numbers."""
         if self.is_dense:
             return numbers + (self._low - 1)
         keys, levels = np.divmod(numbers, self._width)

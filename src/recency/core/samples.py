@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from recency.core.age_cells import NO_CELLS, AgeCells
-from recency.core.arrays import Int64Array, offsets, ranges
+from recency.core.arrays import Int64Array, offsets, ranges, stable_order
 from recency.core.level_sample import Columns, LevelSample, Places
 
 
@@ -23,10 +23,12 @@ class Samples:
     """What is known of each sample."""
     cells: AgeCells = NO_CELLS
     """Sums beside the samples, for some of the sketches or for none."""
+    per_row: int = 1
+    """How many elements one row brings, at most."""
 
     @classmethod
     def joined(cls, bodies: Sequence["Samples"]) -> "Samples":
-        """The samples of several, one after the other."""
+        """Return the samples of several bodies, one after the other."""
         filled = [each for each in bodies if each.sample.times.size or each.sample.edges.size]
         if len(filled) == 1 and filled[0] is bodies[0]:
             sample = bodies[0].sample
@@ -38,25 +40,39 @@ class Samples:
             np.concatenate([each.counts for each in bodies]),
             tuple(map(np.concatenate, zip(*(each.labels for each in bodies), strict=True))),
             AgeCells.joined([each.cells for each in bodies], [each.counts.size for each in bodies]),
+            bodies[0].per_row,
         )
 
     def take(self, keys: Int64Array) -> "Samples":
-        """Those of some sketches."""
+        """Return the samples of some sketches."""
         counts = self.counts[keys]
         rows = ranges(offsets(self.counts)[:-1][keys], counts)
         labels = tuple(each[rows] for each in self.labels)
-        return Samples(self.sample.take(rows), counts, labels, self.cells.take(keys))
+        cells = self.cells.take(keys)
+        return Samples(self.sample.take(rows), counts, labels, cells, self.per_row)
 
     def split(self) -> list["Samples"]:
-        """Each sketch's own."""
+        """Return the samples of each sketch on their own."""
         if self.counts.size == 1:
             return [self]
         bounds = offsets(self.counts)
-        samples = self.sample.take(np.arange(bounds[-1])).split(bounds)
+        samples = self.sample.only(stable_order(self.sample.keys)).split(bounds)
         counts = (self.counts[i : i + 1] for i in range(self.counts.size))
         labels = (tuple(each[a:b] for each in self.labels) for a, b in pairwise(bounds.tolist()))
         cells = self.cells.split(self.counts.size)
-        return [Samples(*each) for each in zip(samples, counts, labels, cells, strict=True)]
+        parts = zip(samples, counts, labels, cells, strict=True)
+        return [Samples(*each, self.per_row) for each in parts]
+
+    def alike(self, into: Int64Array, size: int) -> "Samples":
+        """Return the samples where sketch i has the number ``into[i]``; all have as many samples.
+
+        Samples of one number are to be united (:meth:`LevelSample.united`).
+        """
+        count, keys = self.counts[0].item(), into
+        if count > 1:
+            keys = (into[:, None] * count + np.arange(count)).ravel()
+        counts = np.full(size, count)
+        return Samples(self.sample.renamed(keys), counts, per_row=self.per_row)
 
     def owners(self) -> Int64Array:
         """The sketch of each element."""
@@ -72,15 +88,15 @@ class Samples:
 
     @cached_property
     def places(self) -> Places:
-        """Where elements are, for questions."""
+        """Index of the elements, for questions."""
         return Places(self.sample)
 
     @property
     def entries(self) -> int:
-        """How many elements are kept."""
-        return self.sample.times.size
+        """Number of rows that bring as many elements as are kept."""
+        return self.sample.times.size // self.per_row
 
     @property
     def nbytes(self) -> int:
-        """Memory held."""
+        """Bytes of memory."""
         return self.sample.nbytes + self.cells.nbytes

@@ -107,7 +107,7 @@ def _count_root(failure: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def doubt_per_copy(failure: float, copies: int) -> float:
+def failure_per_copy(failure: float, copies: int) -> float:
     """How often each of several copies may fail, if more than half of them may with ``failure``."""
     ways = [(k, math.comb(copies, k)) for k in range(copies // 2 + 1, copies + 1)]
 

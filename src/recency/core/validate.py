@@ -83,6 +83,11 @@ def integer(value: object, name: str, least: int = INT64_MIN, most: int = INT64_
     return int(number)
 
 
+def capacity(value: object, name: str = "capacity") -> int | None:
+    """How many elements a level may have; None if that is left to the sketch."""
+    return None if value is None else integer(value, name, 1, 2**31)
+
+
 def integers(
     values: object, name: str, least: int = INT64_MIN, most: int = INT64_MAX
 ) -> Int64Array:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from recency.algorithm import NEVER, Admitted, Algorithm, Columns, State, described
+from recency.algorithm import Admitted, Algorithm, Columns, State, described
 from recency.core import by_key, validate
 from recency.core.appended import Appended
 from recency.core.arrays import INT64_MAX, FloatArray, Int64Array, broadcast, is_sorted
@@ -184,20 +184,12 @@ class CounterAlgorithm(InOrderAlgorithm):
     def write(self, state: State, writer: RecordWriter) -> None:
         """A record as :mod:`recency.counters.records` describes it."""
         tally, log = state
-        states = CounterStates(
-            log.take(np.flatnonzero(tally.seen)),
-            log.tightness,
-            tally.seen,
-            tally.known_latest,
-            tally.late_count,
-            tally.merge_factor,
-        )
+        states = CounterStates(log.take(np.flatnonzero(tally.seen)), log.tightness, tally)
         write_states(states, self.tightness, writer)
 
     def read(self, reader: RecordReader) -> State:
         """The inverse of :meth:`write`."""
         states = read_states(self.rule, self.tightness, self.window, reader)
         states.check_order(reader.name, self.arrival.by, self.arrival.late)
-        log = states.log.among(np.flatnonzero(states.seen), states.tightness)
-        latest = np.where(states.seen, states.latest, NEVER)
-        return State(CounterTally(latest, log.totals, states.late_count, states.spread), log)
+        log = states.log.among(np.flatnonzero(states.tally.seen), states.tightness)
+        return State(replace(states.tally, totals=log.totals), log)

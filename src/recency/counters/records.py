@@ -12,12 +12,13 @@ left out: a stream of single units has no values, one that nothing was dropped f
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from recency.algorithm import NEVER
 from recency.core.arrays import BoolArray, Int64Array, UInt64Array, cutoffs, offsets
 from recency.core.codec import RecordReader, RecordWriter, corrupt, float_bits, zigzag
 from recency.core.rank_log import MAX_TIGHTNESS, RankLog, Rule
 from recency.core.segments import ages_of, running_sums, segment_sums, times_of
+from recency.counters.arrival import CounterTally
 
 _SEEN, _TIGHTNESS, _LATE, _MERGED, _GAPS, _VALUES = (1 << bit for bit in range(6))
 
@@ -31,19 +32,18 @@ class CounterStates:
 
     log: RankLog
     tightness: Int64Array
-    seen: BoolArray
-    latest: Int64Array  # 0 where nothing was seen
-    late_count: Int64Array
-    spread: NDArray[np.float64]  # 1 + ε₂
+    tally: CounterTally
+    """Without totals when it was read: they follow from the log."""
 
     def check_order(self, name: str, by: str, late: str) -> None:
         """Refuse what sketches with these settings cannot have seen."""
-        if late == "raise" and self.late_count.any():
+        latest, _, late_count, merge_factor = vars(self.tally).values()
+        if late == "raise" and late_count.any():
             corrupt(name, "late events in a sketch that refuses them")
         if by == "count" and (
-            (self.latest[self.seen] < 1).any()
+            (latest[self.tally.seen] < 1).any()
             or (self.log.times < 1 + (self.log.gaps() > 0)).any()
-            or (self.spread > 1).any()
+            or (merge_factor > 1).any()
         ):
             corrupt(name, "positions out of range")
 
@@ -52,8 +52,8 @@ def write_states(
     states: CounterStates, usual_tightness: int, writer: RecordWriter, logs: int = 1
 ) -> None:
     """Append the columns of all states, of ``logs`` logs each, to ``writer``."""
-    log, size = states.log, states.seen.size
-    seen = np.flatnonzero(states.seen)
+    log, tally = states.log, states.tally
+    size, seen = tally.size, np.flatnonzero(tally.seen)
     items = np.zeros(size, dtype=np.int64)
     items[seen] = np.diff(log.starts[::logs])
     filled = items > 0
@@ -63,11 +63,11 @@ def write_states(
     has_gaps[filled] = np.maximum.reduceat(gaps, first) > 0
     has_values[filled] = np.maximum.reduceat(values, first) > 0
     odd_tightness = states.tightness != usual_tightness
-    late = states.late_count > 0
-    merged = states.spread > 1
+    late = tally.late_count > 0
+    merged = tally.merge_factor > 1
     flags = np.zeros(size, dtype=np.uint64)
     for present, flag in [
-        (states.seen, _SEEN),
+        (tally.seen, _SEEN),
         (odd_tightness, _TIGHTNESS),
         (late, _LATE),
         (merged, _MERGED),
@@ -77,12 +77,12 @@ def write_states(
         flags[present] |= np.uint64(flag)
     writer.scalar(flags)
     _optional(writer, states.tightness.view(np.uint64), odd_tightness)
-    _optional(writer, zigzag(states.latest), states.seen)
-    _optional(writer, states.late_count.view(np.uint64), late)
-    _optional(writer, float_bits(states.spread), merged)
-    writer.ragged(log.counts.view(np.uint64), states.seen * logs)
+    _optional(writer, zigzag(tally.latest), tally.seen)
+    _optional(writer, tally.late_count.view(np.uint64), late)
+    _optional(writer, float_bits(tally.merge_factor), merged)
+    writer.ragged(log.counts.view(np.uint64), tally.seen * logs)
 
-    ages = ages_of(log.times, log.starts, np.repeat(states.latest[seen], logs))
+    ages = ages_of(log.times, log.starts, np.repeat(tally.latest[seen], logs))
     divisor = np.ones(size, dtype=np.uint64)
     divisor[filled] = np.maximum(np.gcd.reduceat(ages, first), np.uint64(1))
     _optional(writer, divisor, filled)
@@ -145,7 +145,9 @@ def read_states(
     flaw = log.flaw(latest[records], cutoffs(latest, window)[records])
     if flaw:
         corrupt(reader.name, flaw)
-    return CounterStates(log, tightness, seen, latest, late_count, spread)
+    latest[~seen] = NEVER
+    tally = CounterTally(latest, np.zeros_like(latest), late_count, spread)
+    return CounterStates(log, tightness, tally)
 
 
 def _optional(writer: RecordWriter, values: UInt64Array, present: BoolArray) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recency.algorithm import NEVER, Admitted, Algorithm, Columns, State, described
-from recency.core import by_key, validate
+from recency.algorithm import Admitted, Algorithm, Columns, State, described
+from recency.core import validate
 from recency.core.arrays import INT64_MAX, FloatArray, Int64Array, broadcast
 from recency.core.codec import RecordReader, RecordWriter
 from recency.core.hashing import check_one, hash_items, is_one
-from recency.counters.arrival import NOT_BY_COUNT, Arrival, CounterTally, check_total, refuse_total
+from recency.counters.arrival import NOT_BY_COUNT, Arrival, CounterTally, check_total
 from recency.frequencies.cell_counts import Counts
 from recency.frequencies.grid import Grid
 from recency.frequencies.log_cells import LogCells
@@ -24,6 +24,7 @@ from recency.frequencies.names import NameSample
 from recency.frequencies.sample_cells import SampleCells
 from recency.frequencies.tally import CellTally, Events
 from recency.keyed import only_key
+from recency.samples import coins
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,20 +186,17 @@ class CellAlgorithm(Algorithm):
     def merge(self, state: State, into: Int64Array, size: int) -> State:
         """Add totals, and merge the bodies part by part."""
         tally, body = state
-        totals, over = by_key.sums(into, tally.totals, size)
-        if over.any():
-            refuse_total(0, tally.totals[into == np.flatnonzero(over)[0]])
+        counted = tally.merged(into, size, self.arrival.total_name)
+        _, stream, index, by_id = coins.merged(tally.of_cells, into, size)
+        named_latest, _, named, named_by_id = coins.merged(tally.of_names, into, size)
         merged = CellTally(
-            latest=by_key.raised(np.full(size, NEVER), into, tally.latest),
-            totals=totals,
-            late_count=by_key.sums(into, tally.late_count, size)[0],
-            merge_factor=np.ones(size),
-            stream=_least_stream(tally, into, size),
-            index=by_key.sums(into, tally.index, size)[0],
-            by_id=np.bincount(into, tally.by_id, size) > 0,
-            named_latest=by_key.raised(np.full(size, NEVER), into, tally.named_latest),
-            named=by_key.sums(into, tally.named, size)[0],
-            named_by_id=np.bincount(into, tally.named_by_id, size) > 0,
+            **vars(counted),
+            stream=stream,
+            index=index,
+            by_id=by_id,
+            named_latest=named_latest,
+            named=named,
+            named_by_id=named_by_id,
         )
         changes, bodies = {}, []
         for part, own in zip(self.parts, body.each, strict=True):
@@ -267,12 +265,3 @@ class CellAlgorithm(Algorithm):
             }
         )
         return State(tally, Parts(tuple(bodies)))
-
-
-def _least_stream(tally: CellTally, into: Int64Array, size: int) -> Int64Array:
-    """Return the least stream of the keys with events; without any, that of the first."""
-    stream = tally.stream[by_key.firsts(into, size)]
-    seen = np.flatnonzero(tally.seen)
-    stream[into[seen]] = INT64_MAX
-    np.minimum.at(stream, into[seen], tally.stream[seen])
-    return stream

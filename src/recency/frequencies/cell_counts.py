@@ -50,7 +50,7 @@ class Counts(ABC):
     @property
     @abstractmethod
     def is_total_certain(self) -> BoolArray:
-        """For which keys the bounds of the total are certain."""
+        """Return for each key whether the bounds of the total are certain."""
 
 
 class CertainCounts(Counts):
@@ -96,7 +96,7 @@ class CertainCounts(Counts):
 
     @property
     def is_total_certain(self) -> BoolArray:
-        """Every key."""
+        """Return True for every key."""
         return np.ones(self.keys, dtype=np.bool_)
 
 
@@ -159,6 +159,6 @@ class SampledCounts(Counts):
 
     @property
     def is_total_certain(self) -> BoolArray:
-        """Keys that dropped no event of the window."""
+        """Return True for keys that dropped no event of the window."""
         places = self.places(np.array([self.stride - 1]))[:, 0]
         return np.asarray(self._scale[places] == 0)

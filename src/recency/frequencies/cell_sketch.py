@@ -54,11 +54,11 @@ def settings_of(config: Any, grid: Grid) -> Settings:
     left = geometry.left_to_counters(1 - config.confidence, grid.point_rows)
     failure += left
     # For an inner product, all cells of both sketches must be within their bounds.
-    of_product = 2 * geometry.counters_in_doubt(grid.width, grid.point_rows, True)
+    of_product = 2 * geometry.counters_of_an_answer(grid.width, grid.point_rows, True)
     cells = SampleCells(
         config.cell_capacity,
         config.cell_error,
-        left / grid.counters_in_doubt,
+        left / grid.counters_of_an_answer,
         (failure - math.exp(-grid.point_rows)) / of_product,
         grid,
         config.window,

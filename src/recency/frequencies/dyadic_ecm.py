@@ -10,7 +10,6 @@ from recency.algorithm import View
 from recency.core import geometry, validate
 from recency.core.rank_log import kept_ranks
 from recency.core.sizing import capacity_for_count
-from recency.counters.arrival import Arrival
 from recency.estimate import Estimate
 from recency.frequencies.algorithm import CellAlgorithm
 from recency.frequencies.cell_counts import Counts
@@ -26,7 +25,7 @@ from recency.frequencies.grid import DyadicGrid
 from recency.frequencies.names import IDENTITY_BITS, NameSample, capacity_for_names
 from recency.frequencies.scales import Scales
 from recency.questions import question_of_a_key
-from recency.timeunit import UNITS, Duration, Time, to_duration
+from recency.timeunit import Duration, Time, largest_window
 
 _MOST_CELLS = 1 << 21
 _PER_ENTRY, _PER_CELL, _PER_NAME = 24, 32, 150  # bytes
@@ -163,36 +162,34 @@ class DyadicEcm(CellSketch):
         seed: int = 0,
         unit: Literal["s", "ms", "us"] | None = None,
     ) -> None:
-        validate.one_of(unit, "unit", UNITS)
-        validate.one_of(counter, "counter", ("eh", "dw", "rw"))
-        Arrival(by, late, unit)
+        ticks = largest_window(window, unit)
         check_counter(counter, late, cell_capacity)
         if not isinstance(names, bool):
             raise TypeError(f"names must be a bool, got {type(names).__name__}")
         if name_capacity is not None and not names:
             raise ValueError("name_capacity is for names=True alone")
         error = validate.fraction(relative_error, "relative_error")
-        sure = validate.confidence(confidence)
+        confidence = validate.confidence(confidence)
         bits = validate.integer(universe_bits, "universe_bits", 1, IDENTITY_BITS if names else 63)
         least = validate.fraction(min_threshold, "min_threshold")
         if least < _LEAST_THRESHOLD:
             raise ValueError(f"min_threshold must be at least {_LEAST_THRESHOLD:g}, got {least:g}")
-        best = geometry.choose(error, sure, counter == "rw", False)
+        best = geometry.choose(error, confidence, counter == "rw", False)
         range_depth = best.depth if range_depth is None else range_depth
         range_depth = validate.integer(range_depth, "range_depth", 1, 64)
         if depth is None:
-            depth = min(_rows_for_items(least, 1 - sure, range_depth), 64)
+            depth = min(_rows_for_items(least, 1 - confidence, range_depth), 64)
         depth = validate.integer(depth, "depth", range_depth, 64)
         if counter == "rw" and cell_capacity is None:
-            left = geometry.left_to_counters(1 - sure, depth)
-            counters = geometry.counters_in_doubt(0, depth, False)
+            left = geometry.left_to_counters(1 - confidence, depth)
+            counters = geometry.counters_of_an_answer(0, depth, False)
             cell_capacity = capacity_for_count(best.cell_error, left / counters)
         if names and name_capacity is None:
-            name_capacity = capacity_for_names(least, 1 - sure)
+            name_capacity = capacity_for_names(least, 1 - confidence)
         self.config = DyadicConfig(
-            None if window is None else to_duration(window, unit),
+            ticks,
             error,
-            sure,
+            confidence,
             counter,
             by,
             late,
@@ -203,12 +200,8 @@ class DyadicEcm(CellSketch):
             depth,
             range_depth,
             validate.fraction(best.cell_error if cell_error is None else cell_error, "cell_error"),
-            None
-            if cell_capacity is None
-            else validate.integer(cell_capacity, "cell_capacity", 1, 2**31),
-            None
-            if name_capacity is None
-            else validate.integer(name_capacity, "name_capacity", 1, 2**31),
+            validate.capacity(cell_capacity, "cell_capacity"),
+            validate.capacity(name_capacity, "name_capacity"),
             validate.integer(seed, "seed"),
             unit,
         )

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from recency.algorithm import State, View
 from recency.core import geometry, validate
 from recency.core.arrays import FloatArray, Int64Array
-from recency.counters.arrival import Arrival
 from recency.estimate import Estimate
 from recency.frequencies.algorithm import CellAlgorithm
 from recency.frequencies.cell_sketch import (
@@ -21,7 +20,7 @@ from recency.frequencies.cell_sketch import (
 )
 from recency.frequencies.grid import ROUNDING, Grid, HashGrid
 from recency.questions import question, question_of_a_key
-from recency.timeunit import UNITS, Duration, Time, to_duration
+from recency.timeunit import Duration, Time, largest_window
 
 _MOST_CELLS = 1 << 20
 
@@ -135,23 +134,22 @@ class EcmSketch(CellSketch):
         seed: int = 0,
         unit: Literal["s", "ms", "us"] | None = None,
     ) -> None:
-        validate.one_of(unit, "unit", UNITS)
+        ticks = largest_window(window, unit)
         validate.one_of(optimize_for, "optimize_for", ("point", "inner_product"))
         check_counter(counter, late, cell_capacity)
-        Arrival(by, late, unit)
         error = validate.fraction(relative_error, "relative_error")
-        sure = validate.confidence(confidence)
+        confidence = validate.confidence(confidence)
         product = optimize_for == "inner_product"
         if None in (width, depth, cell_error) or (counter == "rw" and cell_capacity is None):
-            best = geometry.choose(error, sure, counter == "rw", product)
+            best = geometry.choose(error, confidence, counter == "rw", product)
             width = best.width if width is None else width
             depth = best.depth if depth is None else depth
             cell_error = best.cell_error if cell_error is None else cell_error
             cell_capacity = best.capacity if cell_capacity is None else cell_capacity
         self.config = EcmConfig(
-            None if window is None else to_duration(window, unit),
+            ticks,
             error,
-            sure,
+            confidence,
             counter,
             optimize_for,
             by,
@@ -159,9 +157,7 @@ class EcmSketch(CellSketch):
             validate.integer(width, "width", 1, 1 << 24),
             validate.integer(depth, "depth", 1, 64),
             validate.fraction(cell_error, "cell_error"),
-            None
-            if cell_capacity is None
-            else validate.integer(cell_capacity, "cell_capacity", 1, 2**31),
+            validate.capacity(cell_capacity, "cell_capacity"),
             validate.integer(seed, "seed"),
             unit,
         )

@@ -29,9 +29,9 @@ class HashGrid:
         self._product, self._seed = product, seed
 
     @property
-    def counters_in_doubt(self) -> int:
+    def counters_of_an_answer(self) -> int:
         """How many counters must all be within their bounds for an answer."""
-        return geometry.counters_in_doubt(self.width, self.rows, self._product)
+        return geometry.counters_of_an_answer(self.width, self.rows, self._product)
 
     def error(self, cell_error: Any) -> Any:
         """Return the error bound of answers, given the error bound of cells."""
@@ -88,9 +88,9 @@ class DyadicGrid:
         self.largest = (1 << universe_bits) - 1
 
     @property
-    def counters_in_doubt(self) -> int:
+    def counters_of_an_answer(self) -> int:
         """How many counters must all be within their bounds for an answer."""
-        return geometry.counters_in_doubt(0, self._depth, False)
+        return geometry.counters_of_an_answer(0, self._depth, False)
 
     def error(self, cell_error: Any) -> Any:
         """Return the error bound of answers, given the error bound of cells."""

@@ -281,14 +281,7 @@ class LogCells:
         numbers = offsets(tally.seen.astype(np.int64))  # of used keys
         cells = numbers[body.owners] * body.stride + body.cells % body.stride
         tightness = np.repeat(body.tightness[tally.seen], body.stride)
-        states = CounterStates(
-            body.log.among(cells, tightness),
-            body.tightness,
-            tally.seen,
-            tally.known_latest,
-            tally.late_count,
-            tally.merge_factor,
-        )
+        states = CounterStates(body.log.among(cells, tightness), body.tightness, tally)
         write_states(states, self.tightness, writer, logs=body.stride)
 
     def read(self, reader: RecordReader) -> tuple[dict[str, Any], CellLogs]:
@@ -301,20 +294,15 @@ class LogCells:
         if (sums != sums[:, :1]).any() or (sums[:, :1] > INT64_MAX).any():
             corrupt(reader.name, "rows that count different numbers of events")
         totals = np.zeros(reader.size, dtype=np.int64)
-        totals[states.seen] = sums[:, 0]
-        if ((states.spread > 1) & (totals == 0)).any():
+        tally = replace(states.tally, totals=totals)
+        totals[tally.seen] = sums[:, 0]
+        if ((tally.merge_factor > 1) & (totals == 0)).any():
             corrupt(reader.name, "merged, and nothing was counted")
         filled = np.flatnonzero(states.log.totals)
-        key, cell = np.flatnonzero(states.seen)[filled // grid.size], filled % grid.size
+        key, cell = np.flatnonzero(tally.seen)[filled // grid.size], filled % grid.size
         log = states.log.take(filled)
         body = CellLogs(grid.rows, grid.width, states.tightness, key * grid.size + cell, log)
-        fields = {
-            "latest": np.where(states.seen, states.latest, CellTally.start["latest"]),
-            "totals": totals,
-            "late_count": states.late_count,
-            "merge_factor": states.spread,
-        }
-        return fields, body
+        return vars(tally), body
 
 
 def _put(

@@ -1,7 +1,7 @@
 """Sample of the names of frequent items, for sketches that only store hashes of items."""
 
 import math
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,21 @@ from numpy.typing import NDArray
 from recency.core import by_key
 from recency.core.arrays import BoolArray, Int64Array, UInt64Array, cutoffs
 from recency.core.codec import RecordReader, RecordWriter, corrupt
-from recency.core.hashing import hash_items, is_one
-from recency.core.level_sample import LevelSample, group_of, levels_of_weights, surely_repeated
-from recency.frequencies.sample_cells import KeyedSample
+from recency.core.hashing import hash_items
+from recency.core.level_sample import (
+    Columns,
+    Edges,
+    LevelSample,
+    group_of,
+    levels_of_weights,
+    surely_repeated,
+    take,
+)
+from recency.core.samples import Samples
 from recency.frequencies.tally import CellTally, Events, index_after
+from recency.samples.algorithm import Placed, Placing, blocks_of, taken_in
 from recency.samples.coins import check_shared
+from recency.samples.items import as_objects
 from recency.samples.records import (
     CoinCodec,
     ItemCodec,
@@ -57,10 +67,10 @@ class NameSample:
     def __init__(self, window: int | None, capacity: int, seed: int) -> None:
         self.window, self.capacity, self.seed = window, capacity, seed
 
-    def empty(self, size: int, merge_levels: int) -> KeyedSample:
+    def empty(self, size: int, merge_levels: int) -> Samples:
         """Return keys without elements."""
         none = LevelSample.empty(self.capacity, True, [codec.dtype for codec in _CODECS])
-        return KeyedSample(size, 1, 1, none)
+        return Samples(none, np.ones(size, dtype=np.int64))
 
     # --- update ---
 
@@ -80,7 +90,7 @@ class NameSample:
 
     def absorb(
         self,
-        body: KeyedSample,
+        body: Samples,
         tally: CellTally,
         keys: Int64Array,
         hashes: UInt64Array,
@@ -88,46 +98,34 @@ class NameSample:
         weights: Int64Array,
         levels: Int64Array,
         items: NDArray[Any],
-    ) -> KeyedSample:
-        """Add rows, the last ones first, since they are usually the newest."""
-        sample, cutoff = body.sample, cutoffs(tally.named_latest, self.window)
-        none = (sample.groups[:0], sample.times[:0], *(column[:0] for column in sample.columns))
-        survivors: list[tuple[NDArray[Any], ...]] = [none]
-        collected = 0
-        for end in range(ticks.size, 0, -_BLOCK):
-            rows = slice(max(0, end - _BLOCK), end)
-            groups, times = group_of(keys[rows], levels[rows]), ticks[rows]
-            identity = hashes[rows] >> np.uint64(64 - IDENTITY_BITS)
-            kept = sample.may_be_kept(groups, times) & (times > cutoff[keys[rows]])
-            kept &= ~surely_repeated(identity, groups, times)
-            index = np.flatnonzero(kept)
-            survivors.append((groups[index], times[index], identity[index], items[rows][index]))
-            collected += index.size
-            if collected >= max(_ABSORB, sample.times.size // 2):
-                sample = _absorbed(sample, survivors, cutoff)
-                survivors, collected = [none], 0
-        return body.of(_absorbed(sample, survivors, cutoff))
+    ) -> Samples:
+        """Add rows."""
+        placing = NamePlacing(cutoffs(tally.named_latest, self.window))
+        blocks = blocks_of(keys, (hashes, ticks, levels, items), _BLOCK)
+        return replace(body, sample=taken_in(body.sample, placing, blocks, _ABSORB))
 
     # --- merge ---
 
     def merge(
-        self, body: KeyedSample, tally: CellTally, merged: CellTally, into: Int64Array
-    ) -> tuple[dict[str, Any], KeyedSample]:
+        self, body: Samples, tally: CellTally, merged: CellTally, into: Int64Array
+    ) -> tuple[dict[str, Any], Samples]:
         """Merge keys; this is exact."""
         check_shared(tally.of_names, into, body.sample.keys, body.sample.times)
-        return {}, body.merged(into, merged.size, cutoffs(merged.named_latest, self.window))
+        joint = body.alike(into, merged.size)
+        sample = joint.sample.united(cutoffs(merged.named_latest, self.window))
+        return {}, replace(joint, sample=sample)
 
     def drawn(self, tally: CellTally) -> BoolArray:
         """Return which keys drew coins from their stream number, none from ids."""
         return tally.of_names.seen & ~tally.named_by_id
 
-    def finalize(self, body: KeyedSample, tally: CellTally) -> KeyedSample:
+    def finalize(self, body: Samples, tally: CellTally) -> Samples:
         """Return the body unchanged."""
         return body
 
     # --- questions ---
 
-    def names(self, body: KeyedSample, bits: int, since: int) -> dict[int, Any]:
+    def names(self, body: Samples, bits: int, since: int) -> dict[int, Any]:
         """Return the names in the sample of a single key, by the highest bits of their hashes.
 
         If several names have the same bits, one that occurred after ``since`` is preferred, and
@@ -141,7 +139,7 @@ class NameSample:
 
     # --- bytes ---
 
-    def write(self, body: KeyedSample, tally: CellTally, writer: RecordWriter) -> None:
+    def write(self, body: Samples, tally: CellTally, writer: RecordWriter) -> None:
         """Write the records that :mod:`recency.samples.records` describes."""
         of_names = tally.of_names
         extra = tally.stream, tally.named
@@ -150,9 +148,7 @@ class NameSample:
         )
         write_states(states, _CODECS, writer)
 
-    def read(
-        self, reader: RecordReader, counted: dict[str, Any]
-    ) -> tuple[dict[str, Any], KeyedSample]:
+    def read(self, reader: RecordReader, counted: dict[str, Any]) -> tuple[dict[str, Any], Samples]:
         """Read what :meth:`write` wrote; refuse samples that contradict the counts."""
         body = self.empty(reader.size, 0)
         states = read_states(body.sample, self.window, _LEVELS, 2, _CODECS, reader, flags=1)
@@ -177,22 +173,16 @@ class NameSample:
             "named": named,
             "named_by_id": states.flags[0],
         }
-        return fields, body.of(states.sample)
+        return fields, replace(body, sample=states.sample)
 
 
-def as_objects(items: Any, size: int) -> NDArray[Any]:
-    """Return items as an array of ``size`` Python objects; a single item is broadcast."""
-    out = np.empty(() if is_one(items) else size, dtype=object)
-    if is_one(items):
-        out[()] = items.item() if isinstance(items, np.generic) else items
-        return np.broadcast_to(out, size)
-    plain = items if isinstance(items, Sequence) else np.asarray(items).tolist()
-    out[:] = [item.item() if isinstance(item, np.generic) else item for item in plain]
-    return out
+class NamePlacing(Placing):
+    """Rule that places each item at the level of its event."""
 
-
-def _absorbed(
-    sample: LevelSample, blocks: Sequence[tuple[NDArray[Any], ...]], cutoff: Int64Array
-) -> LevelSample:
-    groups, times, *columns = map(np.concatenate, zip(*blocks, strict=True))
-    return sample.absorb(groups, times, tuple(columns), cutoff)
+    def place(self, edges: Edges, keys: Int64Array, rows: Columns) -> Placed:
+        """Return items later than the edge of their level, without most that come again."""
+        hashes, times, levels, items = rows
+        groups, identity = group_of(keys, levels), hashes >> np.uint64(64 - IDENTITY_BITS)
+        kept = times > np.maximum(edges.of(groups), by_key.of_rows(self.cutoff, keys))
+        kept &= ~surely_repeated(identity, groups, times)
+        return take(np.flatnonzero(kept), groups, times, (identity, items))

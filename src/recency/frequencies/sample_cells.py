@@ -1,6 +1,5 @@
 """Cells that are level samples of events; the last cell of a key samples all events."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,18 +12,26 @@ from recency.core.arrays import (
     Int64Array,
     UInt64Array,
     cutoffs,
-    offsets,
-    ranges,
     stable_order,
 )
 from recency.core.codec import RecordReader, RecordWriter, corrupt
 from recency.core.dispersion import dispersion
-from recency.core.level_sample import NO_LEVEL, LevelSample, group_of, levels_of_weights
+from recency.core.level_sample import (
+    NO_LEVEL,
+    Columns,
+    Edges,
+    LevelSample,
+    group_of,
+    levels_of_weights,
+    take,
+)
+from recency.core.samples import Samples
 from recency.core.sizing import kept_relative_error
 from recency.counters.arrival import Arrival
 from recency.frequencies.cell_counts import SampledCounts
 from recency.frequencies.grid import Grid
 from recency.frequencies.tally import CellTally, Events, index_after
+from recency.samples.algorithm import Placed, Placing, blocks_of, taken_in
 from recency.samples.coins import check_shared
 from recency.samples.records import NumberCodec, SampleStates, read_states, write_states
 
@@ -33,99 +40,6 @@ _ABSORB = 1 << 16  # rows to collect, at least, before the sample absorbs them
 _MOST_WEIGHT = 2**53  # of sampled events, whose weights are float64
 _LEVELS = (0, 116)  # levels of events of weight 1 to 2⁵³
 _LATER = 54  # most levels that the coin of an event may add to that of its weight
-
-
-@dataclass(frozen=True, eq=False)
-class KeyedSample:
-    """Level samples of many keys, ``stride`` samples per key."""
-
-    size: int  # keys
-    stride: int
-    rows: int  # most elements that one event adds
-    sample: LevelSample
-
-    @property
-    def entries(self) -> int:
-        """Least number of buffered rows that is worth a kernel call."""
-        return self.sample.times.size // self.rows
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory."""
-        sample = self.sample
-        columns = (sample.groups, sample.times, *sample.columns, sample.edge_groups, sample.edges)
-        return sum(column.nbytes for column in columns)
-
-    def of(self, sample: LevelSample) -> "KeyedSample":
-        """Return the same keys with another sample."""
-        return replace(self, sample=sample)
-
-    def take(self, keys: Int64Array) -> "KeyedSample":
-        """Return the samples of some keys."""
-        sample = self.sample
-        rows, numbers = _rows_of(keys, sample.keys // self.stride, self.size)
-        edges, edge_numbers = _rows_of(keys, sample.edge_keys // self.stride, self.size)
-        kept = sample.only(rows)
-
-        def moved(samples: Int64Array, levels: Int64Array, number: Int64Array) -> Int64Array:
-            return group_of(number * self.stride + samples % self.stride, levels)
-
-        edge_groups = moved(sample.edge_keys[edges], sample.edge_levels[edges], edge_numbers)
-        taken = replace(
-            kept,
-            groups=moved(kept.keys, kept.levels, numbers),
-            edge_groups=edge_groups,
-            edges=sample.edges[edges],
-        )
-        return replace(self, size=keys.size, sample=taken)
-
-    def split(self) -> list["KeyedSample"]:
-        """Return one body per key."""
-        if self.size == 1:
-            return [self]
-        sample = self.take(np.arange(self.size)).sample  # in order of keys
-        parts = sample.split(np.arange(self.size + 1) * self.stride)
-        return [replace(self, size=1, sample=part) for part in parts]
-
-    @staticmethod
-    def joined(bodies: Sequence["KeyedSample"]) -> "KeyedSample":
-        """Return one body with the keys of all, concatenated."""
-        sizes = np.array([each.size for each in bodies])
-        firsts = offsets(sizes)[:-1]
-        sample = bodies[0].sample
-        # A body without elements may still have edges.
-        filled = [
-            i for i, each in enumerate(bodies) if each.sample.edges.size or each.sample.times.size
-        ]
-        if filled not in ([], [0]):
-            samples = [bodies[i].sample for i in filled]
-            sample = LevelSample.side_by_side(samples, firsts[filled], bodies[0].stride)
-        return replace(bodies[0], size=int(sizes.sum()), sample=sample)
-
-    def merged(self, into: Int64Array, size: int, cutoff: Int64Array) -> "KeyedSample":
-        """Merge key i into key ``into[i]``, of ``size`` keys; this is exact."""
-        samples = np.arange(self.size * self.stride)
-        renamed = self.sample.renamed(
-            into[samples // self.stride] * self.stride + samples % self.stride
-        )
-        sample = renamed.united(np.repeat(cutoff, self.stride))
-        return replace(self, size=size, sample=sample)
-
-
-def _rows_of(
-    keys: Int64Array, owners: Int64Array, size: int
-) -> tuple[NDArray[np.intp], Int64Array]:
-    """Return the rows of some keys, concatenated, and for each row the index of its key.
-
-    ``keys`` may have a key several times.
-    """
-    wanted = np.zeros(size, dtype=np.bool_)
-    wanted[keys] = True
-    rows = np.flatnonzero(wanted[owners])
-    rows = rows[np.argsort(owners[rows], kind="stable")]
-    starts, ends = (np.searchsorted(owners[rows], keys, side) for side in ("left", "right"))
-    counts = ends - starts
-    return rows[ranges(starts, counts)], np.repeat(np.arange(keys.size), counts)
 
 
 class SampleCells:
@@ -150,14 +64,16 @@ class SampleCells:
         arrival: Arrival,
         seed: int,
     ) -> None:
+        self.stride = grid.size + 1
+        """How many samples a key has."""
         self.capacity, self.grid, self.window, self.arrival = capacity, grid, window, arrival
         self.cell_failure, self.product_failure = cell_failure, product_failure
         self.cell_error, self.seed = cell_error, seed
 
-    def empty(self, size: int, merge_levels: int) -> KeyedSample:
+    def empty(self, size: int, merge_levels: int) -> Samples:
         """Return keys without elements."""
         none = LevelSample.empty(self.capacity, False, [np.float64])
-        return KeyedSample(size, self.grid.size + 1, self.grid.rows, none)
+        return Samples(none, np.full(size, self.stride), per_row=self.grid.rows)
 
     def draw(
         self, tally: CellTally, events: Events, counted: Any
@@ -169,72 +85,56 @@ class SampleCells:
 
     def absorb(
         self,
-        body: KeyedSample,
+        body: Samples,
         tally: CellTally,
         keys: Int64Array,
         hashes: UInt64Array,
         ticks: Int64Array,
         weights: Int64Array,
         coins: UInt64Array,
-    ) -> KeyedSample:
+    ) -> Samples:
         """Add rows; the elements of one event, one per cell, share its coin."""
-        stride, rows = body.stride, body.rows
+        columns: Columns = hashes, ticks, weights, coins
         if tally.size > 1:  # sorted by key, a block has few keys, whose samples stay in the cache
             order = stable_order(keys)
-            keys, hashes, coins = keys[order], hashes[order], coins[order]
-            ticks, weights = ticks[order], weights[order]
-        own_cutoff = cutoffs(tally.latest, self.window)
-        cutoff = np.repeat(own_cutoff, stride)
-        sample = body.sample
-        none = (sample.groups[:0], sample.times[:0], sample.columns[0][:0])
-        survivors: list[tuple[NDArray[Any], ...]] = [none]
-        collected = 0
-        for end in range(ticks.size, 0, -_BLOCK):  # the last rows are usually the newest
-            block = slice(max(0, end - _BLOCK), end)
-            values = weights[block].astype(np.float64)
-            levels = levels_of_weights(values, coins[block])
-            total = np.full((1, levels.size), self.grid.size)
-            cells = np.concatenate([self.grid.cells_of(hashes[block]), total])
-            groups = group_of(cells + keys[block] * stride, levels).ravel()
-            times = np.tile(ticks[block], rows + 1)
-            live = np.tile(ticks[block] > own_cutoff[keys[block]], rows + 1)
-            kept = np.flatnonzero(sample.may_be_kept(groups, times) & live)
-            survivors.append((groups[kept], times[kept], np.tile(values, rows + 1)[kept]))
-            collected += kept.size
-            if collected >= max(_ABSORB, sample.times.size // 2):
-                sample = _absorbed(sample, survivors, cutoff)
-                survivors, collected = [none], 0
-        return body.of(_absorbed(sample, survivors, cutoff))
+            keys, columns = keys[order], tuple(column[order] for column in columns)
+        placing = CellPlacing(self._cutoff(tally), self.grid)
+        blocks = blocks_of(keys, columns, _BLOCK)
+        return replace(body, sample=taken_in(body.sample, placing, blocks, _ABSORB))
+
+    def _cutoff(self, tally: CellTally) -> Int64Array:
+        """Return for each sample the last time that no window reaches."""
+        return np.repeat(cutoffs(tally.latest, self.window), self.stride)
 
     # --- merge ---
 
     def merge(
-        self, body: KeyedSample, tally: CellTally, merged: CellTally, into: Int64Array
-    ) -> tuple[dict[str, Any], KeyedSample]:
+        self, body: Samples, tally: CellTally, merged: CellTally, into: Int64Array
+    ) -> tuple[dict[str, Any], Samples]:
         """Merge keys; this is exact."""
         sample = body.sample
-        check_shared(tally.of_cells, into, sample.keys // body.stride, sample.times)
-        cutoff = cutoffs(merged.latest, self.window)
-        return {}, body.merged(into, merged.size, cutoff)
+        check_shared(tally.of_cells, into, sample.keys // self.stride, sample.times)
+        joint = body.alike(into, merged.size)
+        return {}, replace(joint, sample=joint.sample.united(self._cutoff(merged)))
 
     def drawn(self, tally: CellTally) -> BoolArray:
         """Return which keys drew coins from their stream number, none from ids."""
         return tally.seen & ~tally.by_id
 
-    def finalize(self, body: KeyedSample, tally: CellTally) -> KeyedSample:
+    def finalize(self, body: Samples, tally: CellTally) -> Samples:
         """Return the body unchanged."""
         return body
 
     # --- questions ---
 
-    def error(self, body: KeyedSample, tally: CellTally) -> FloatArray:
+    def error(self, body: Samples, tally: CellTally) -> FloatArray:
         """Return the relative error of the cells of each key."""
         kept = kept_relative_error(self.capacity, self.cell_error, self.cell_failure)
         return np.full(tally.size, kept)
 
-    def counts(self, body: KeyedSample, tally: CellTally, since: Int64Array) -> SampledCounts:
+    def counts(self, body: Samples, tally: CellTally, since: Int64Array) -> SampledCounts:
         """Return what the cells of each key count after the tick ``since``."""
-        sample, stride = body.sample, body.stride
+        sample, stride = body.sample, self.stride
         since = np.repeat(since, stride)
         rows = np.flatnonzero(sample.times > since[sample.keys])
         overflowed = sample.edge_keys[sample.edges > since[sample.edge_keys]]
@@ -268,17 +168,17 @@ class SampleCells:
 
     # --- bytes ---
 
-    def write(self, body: KeyedSample, tally: CellTally, writer: RecordWriter) -> None:
+    def write(self, body: Samples, tally: CellTally, writer: RecordWriter) -> None:
         """Write the records that :mod:`recency.samples.records` describes."""
         extra = tally.stream, tally.index, tally.totals
         states = SampleStates(body.sample, tally.seen, tally.known_latest, extra, (tally.by_id,))
-        write_states(states, [NumberCodec()], writer, body.stride)
+        write_states(states, [NumberCodec()], writer, self.stride)
 
-    def read(self, reader: RecordReader) -> tuple[dict[str, Any], KeyedSample]:
+    def read(self, reader: RecordReader) -> tuple[dict[str, Any], Samples]:
         """Read what :meth:`write` wrote; refuse states that no stream leads to."""
         body = self.empty(reader.size, 0)
         states = read_states(
-            body.sample, self.window, _LEVELS, 3, [NumberCodec()], reader, body.stride, flags=1
+            body.sample, self.window, _LEVELS, 3, [NumberCodec()], reader, self.stride, flags=1
         )
         sample, name = states.sample, reader.name
         weights = sample.columns[0]
@@ -288,7 +188,7 @@ class SampleCells:
         if (above < 0).any() or (above > _LATER).any():
             corrupt(name, "a weight at a level that is not its own")
         stream, index, totals = states.extra
-        present = np.bincount(sample.keys // body.stride, weights, reader.size)
+        present = np.bincount(sample.keys // self.stride, weights, reader.size)
         # A small tolerance for rounded sums of floats.
         most = totals * (self.grid.rows + 1.0) * (1 + 1e-9)
         if (totals[~states.seen] > 0).any() or (present > most).any():
@@ -306,14 +206,27 @@ class SampleCells:
             "index": index,
             "by_id": states.flags[0],
         }
-        return fields, body.of(sample)
+        return fields, replace(body, sample=sample)
 
 
-def _absorbed(
-    sample: LevelSample, blocks: Sequence[tuple[NDArray[Any], ...]], cutoff: Int64Array
-) -> LevelSample:
-    groups, times, values = map(np.concatenate, zip(*blocks, strict=True))
-    return sample.absorb(groups, times, (values,), cutoff)
+@dataclass(frozen=True)
+class CellPlacing(Placing):
+    """Rule that places each event into its cells; these elements share its coin."""
+
+    grid: Grid
+
+    def place(self, edges: Edges, keys: Int64Array, rows: Columns) -> Placed:
+        """Return the elements later than the edges of their levels."""
+        hashes, ticks, weights, coins = rows
+        grid, values = self.grid, weights.astype(np.float64)
+        levels = levels_of_weights(values, coins)
+        cells = np.concatenate([grid.cells_of(hashes), np.full((1, levels.size), grid.size)])
+        first = keys * (grid.size + 1)
+        groups, copies = group_of(cells + first, levels).ravel(), grid.rows + 1
+        times = np.tile(ticks, copies)
+        live = np.tile(ticks > self.cutoff[first], copies)
+        kept = np.flatnonzero((times > edges.of(groups)) & live)
+        return take(kept, groups, times, (np.tile(values, copies),))
 
 
 def _sums(keys: Int64Array, weights: FloatArray, size: int) -> Int64Array:

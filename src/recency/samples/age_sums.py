@@ -6,7 +6,7 @@ where all events of a key had ids their sums are kept as well, in age cells.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -35,54 +35,30 @@ from recency.core.codec import RecordReader, RecordWriter, corrupt
 from recency.core.level_sample import Columns, LevelSample
 
 
-class Sums(Protocol):
-    """What is kept beside samples."""
-
-    def with_rows(self, tally: Any, cells: AgeCells, keys: Int64Array, rows: Columns) -> AgeCells:
-        """With rows that the tally has counted, as of its clocks."""
-        ...
-
-    def merged(self, tally: Any, cells: AgeCells, into: Int64Array) -> AgeCells:
-        """The sums of keys with this tally, where key i is merged into key ``into[i]``."""
-        ...
-
-    def write(self, tally: Any, cells: AgeCells, sample: LevelSample, writer: RecordWriter) -> None:
-        """Behind the sample of each key."""
-        ...
-
-    def read(self, tally: Any, sample: LevelSample, reader: RecordReader) -> AgeCells:
-        """The inverse."""
-        ...
-
-    def flaw(self, tally: Any, cells: AgeCells, sample: LevelSample) -> str | None:
-        """What is wrong with sums that were read, if anything."""
-        ...
-
-
 class NoSums:
-    """Nothing."""
+    """What is kept beside samples: nothing, unless a subclass says otherwise."""
 
     def with_rows(self, tally: Any, cells: AgeCells, keys: Int64Array, rows: Columns) -> AgeCells:
-        """Nothing."""
+        """Return the sums with rows that the tally has counted, as of its clocks."""
         return cells
 
     def merged(self, tally: Any, cells: AgeCells, into: Int64Array) -> AgeCells:
-        """Nothing."""
+        """Return the sums of keys with this tally, where key i is merged into key ``into[i]``."""
         return cells
 
     def write(self, tally: Any, cells: AgeCells, sample: LevelSample, writer: RecordWriter) -> None:
-        """Nothing."""
+        """Write the sums behind the sample of each key."""
 
     def read(self, tally: Any, sample: LevelSample, reader: RecordReader) -> AgeCells:
-        """Nothing."""
+        """Read what :meth:`write` wrote; refuse what no stream leads to."""
         return NO_CELLS
 
     def flaw(self, tally: Any, cells: AgeCells, sample: LevelSample) -> str | None:
-        """None."""
+        """Return what is wrong with sums that were read, if anything."""
         return None
 
 
-class AgeSums:
+class AgeSums(NoSums):
     """Sums of amounts ≥ 0, of the keys that the tally says are counted; the others have none."""
 
     def __init__(
@@ -98,7 +74,7 @@ class AgeSums:
         return tally.known_latest, cutoffs(tally.latest, self._window), self.most_level
 
     def with_rows(self, tally: Any, cells: AgeCells, keys: Int64Array, rows: Columns) -> AgeCells:
-        """Rows are (coin, time, value)."""
+        """Add rows (coin, time, value) of the keys that are counted."""
         is_counted: BoolArray = tally.is_counted
         if not is_counted.any():
             return NO_CELLS
@@ -110,18 +86,18 @@ class AgeSums:
         return cells.with_rows(keys, times, self._amounts(values), *self._now(tally))
 
     def merged(self, tally: Any, cells: AgeCells, into: Int64Array) -> AgeCells:
-        """Sums are added."""
+        """Add the sums of keys that are merged."""
         joint = cells.renamed(into)
         return joint.only(tally.is_counted[joint.keys]).at(*self._now(tally))
 
     def _since(self, tally: Any, sample: LevelSample) -> Int64Array:
-        """For each key the time after which its sample has all events."""
+        """Return for each key the time after which its sample has all events."""
         since = cutoffs(tally.latest, self._window)
         np.maximum.at(since, sample.edge_keys, sample.edges)
         return since
 
     def write(self, tally: Any, cells: AgeCells, sample: LevelSample, writer: RecordWriter) -> None:
-        """For each key how many digits there are, which (as steps), and the digits.
+        """Write for each key how many digits there are, which (as steps), and the digits.
 
         Without those of cells of which the sample has all events.
         """
@@ -139,7 +115,7 @@ class AgeSums:
         writer.ragged(cells.digits[order].view(np.uint64), counts)
 
     def read(self, tally: Any, sample: LevelSample, reader: RecordReader) -> AgeCells:
-        """The inverse; refuses what no stream leads to."""
+        """Read what :meth:`write` wrote; refuse what no stream leads to."""
         clocks, expired, most = self._now(tally)
         present = np.flatnonzero(tally.is_counted)
         counts = np.zeros(reader.size, dtype=np.int64)
@@ -174,7 +150,7 @@ class AgeSums:
         return AgeCells.together([live, whole]).at(clocks, expired, most)
 
     def flaw(self, tally: Any, cells: AgeCells, sample: LevelSample) -> str | None:
-        """Sums must have all that is in the sample, and no more than was seen."""
+        """Return an error if sums lack what is in the sample, or have more than was seen."""
         clocks, _, most = self._now(tally)
         if not cells.are_floats or (self._most == 1 and (cells.places < LEAST_WHOLE).any()):
             return "a sum of what no event has"

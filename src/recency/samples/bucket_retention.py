@@ -1,6 +1,5 @@
 """Retentions of buckets of time: a sample by value per bucket, or all elements."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,14 +19,9 @@ from recency.core.level_sample import Columns, Edges, LevelSample, group_of, tak
 from recency.core.samples import Samples
 from recency.core.time_buckets import Regions
 from recency.decay import FiniteExponential
-from recency.samples.algorithm import Elements, Intake, Placed
-from recency.samples.records import (
-    ColumnCodec,
-    SampleStates,
-    read_states,
-    times_before,
-    write_states,
-)
+from recency.samples.algorithm import Elements, Placed, Placing, Retention
+from recency.samples.intake import Intake
+from recency.samples.records import SampleStates, times_before, write_states
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -39,19 +33,66 @@ class BucketStates(SampleStates):
     """The first tick of each bucket."""
 
 
-class ByValue:
+class _Buckets(Retention):
+    """Samples of buckets, with the times of elements in their payload."""
+
+    columns = np.float64, np.int64  # weight, time
+
+    def kept(self, body: Samples) -> Int64Array:
+        """Return the number of buckets that are not empty, per key."""
+        return np.bincount(body.sketches()[_used(body)], minlength=body.counts.size)
+
+    def times(self, sample: LevelSample) -> Int64Array:
+        """Return the times, which are a column of the payload."""
+        return _times(sample)
+
+    def write(self, states: SampleStates, body: Samples, writer: RecordWriter) -> None:
+        """Write the samples that are not empty, with ages and the latest time.
+
+        Values take the place of times, and the largest value that of the latest time.
+        """
+        used, sketches, size = _used(body), body.sketches(), states.seen.size
+        counts = np.bincount(sketches[used], minlength=size)
+        sample = body.sample
+        largest = np.zeros(size, dtype=np.int64)
+        np.maximum.at(largest, sketches[sample.keys], sample.times)
+        np.maximum.at(largest, sketches[sample.edge_keys], sample.edges)
+        ages = ticks_between(_times(sample), states.latest[sketches[sample.keys]])
+        stored = replace(
+            states,
+            sample=replace(sample.renamed(np.cumsum(used) - 1), columns=(sample.columns[0], ages)),
+            latest=largest,
+            extra=(*states.extra, counts),
+        )
+        write_states(stored, self.elements.codecs, writer, counts)
+        writer.ragged(zigzag(states.latest[states.seen]), states.seen.astype(np.int64))
+
+    def read(self, empty: LevelSample, intake: Intake, reader: RecordReader) -> "BucketStates":
+        """Read what :meth:`write` wrote; the first tick of all buckets is the least int64."""
+        stored = self._read(empty, intake, reader, None, None, more_numbers=1)
+        latest = np.zeros(reader.size, dtype=np.int64)
+        latest[stored.seen] = reader.signed(stored.seen.astype(np.int64))
+        if (latest == INT64_MIN).any():
+            corrupt(reader.name, "the latest time is out of range")
+        counts = np.where(stored.seen, stored.extra[-1], 0)
+        weights, ages = stored.sample.columns
+        clocks = np.repeat(latest, counts)
+        times = times_before(ages, clocks[stored.sample.keys], reader.name)
+        sample = replace(stored.sample, columns=(weights, times))
+        fields = {**vars(stored), "sample": sample, "latest": latest}
+        return BucketStates(**fields, counts=counts, firsts=np.full(clocks.size, INT64_MIN))
+
+
+class ByValue(_Buckets):
     """A sample per bucket of time, which keeps the elements with the largest values.
 
     Samples are labelled with the first ticks of their buckets, which follow from the latest time of
     each sketch. A bucket may be empty.
     """
 
-    block = 1 << 13
-    may_refuse = None
-    columns = np.float64, np.int64  # weight, time
-
     def __init__(self, elements: Elements, regions: Regions) -> None:
-        self._elements, self._regions = elements, regions
+        super().__init__(elements)
+        self._regions = regions
 
     def empty(self, size: int) -> tuple[Int64Array, Columns]:
         """Return keys without buckets."""
@@ -84,39 +125,24 @@ class ByValue:
 
     def placing(self, tally: Any, body: Samples) -> "BucketPlacing":
         """Return the rule that places an element into the bucket of its time."""
-        return BucketPlacing(_no_cutoff(body), self._elements, body)
-
-    def kept(self, body: Samples) -> Int64Array:
-        """Return the number of buckets that are not empty, per key."""
-        return _used_buckets(body)
-
-    def times(self, sample: LevelSample) -> Int64Array:
-        """Return the times, which are a column of the payload."""
-        return _times(sample)
+        return BucketPlacing(_no_cutoff(body), self.elements, body)
 
     def firsts(self, body: Samples) -> Int64Array:
         """Return the first tick of each bucket."""
         return body.labels[0]
 
-    def write(
-        self,
-        states: SampleStates,
-        body: Samples,
-        codecs: Sequence[ColumnCodec],
-        writer: RecordWriter,
-    ) -> None:
+    def write(self, states: SampleStates, body: Samples, writer: RecordWriter) -> None:
         """Write records; with the first ticks of buckets, if there can be several."""
-        used = _write(states, body, codecs, writer)
+        super().write(states, body, writer)
         if not self._regions.is_one:
+            used = _used(body)
             sketches = body.sketches()[used]
             ages = ticks_between(body.labels[0][used], states.latest[sketches])
             writer.ragged(ages, np.bincount(sketches, minlength=states.seen.size))
 
-    def read(
-        self, empty: LevelSample, elements: Elements, intake: Intake, reader: RecordReader
-    ) -> BucketStates:
+    def read(self, empty: LevelSample, intake: Intake, reader: RecordReader) -> BucketStates:
         """Read what :meth:`write` wrote."""
-        states = _read(empty, elements, intake, reader)
+        states = super().read(empty, intake, reader)
         if self._regions.is_one:
             return states
         clocks = np.repeat(states.latest, states.counts)
@@ -142,16 +168,11 @@ class ByValue:
 
 
 @dataclass(frozen=True)
-class BucketPlacing:
+class BucketPlacing(Placing):
     """Rule that places each element into the bucket of its time."""
 
-    cutoff: Int64Array
     elements: Elements
     body: Samples
-
-    def edges(self, sample: LevelSample) -> Edges:
-        """Return the edges of levels."""
-        return Edges(sample)
 
     def place(self, edges: Edges, keys: Int64Array, rows: Columns) -> Placed:
         """Return the elements with values above the edge of their level."""
@@ -161,12 +182,8 @@ class BucketPlacing:
         placed = groups, orders, self.elements.payload(rows, levels)
         return _only(orders > edges.of(groups), placed)
 
-    def pruned(self, sample: LevelSample) -> LevelSample:
-        """Return the sample unchanged."""
-        return sample
 
-
-class KeepAll:
+class KeepAll(_Buckets):
     """Keeps every element that still counts, and refuses rows beyond the capacity.
 
     The only sample of each sketch is labelled with the number of its events that are not kept. So
@@ -174,11 +191,11 @@ class KeepAll:
     are not absorbed yet.
     """
 
-    block = 1 << 13
-    columns = np.float64, np.int64  # weight, time
+    is_sampled = False
 
     def __init__(self, elements: Elements, decay: FiniteExponential, capacity: int) -> None:
-        self._elements, self._decay, self._capacity = elements, decay, capacity
+        super().__init__(elements)
+        self._decay, self._capacity = decay, capacity
 
     def empty(self, size: int) -> tuple[Int64Array, Columns]:
         """Return one sample per key."""
@@ -218,35 +235,11 @@ class KeepAll:
     def placing(self, tally: Any, body: Samples) -> "KeepAllPlacing":
         """Return the rule that places elements that still count."""
         alive = cutoffs(tally.latest, self._decay.reach)
-        return KeepAllPlacing(_no_cutoff(body), self._elements, alive)
-
-    def kept(self, body: Samples) -> Int64Array:
-        """Return the number of buckets that are not empty, per key."""
-        return _used_buckets(body)
-
-    def times(self, sample: LevelSample) -> Int64Array:
-        """Return the times, which are a column of the payload."""
-        return _times(sample)
+        return KeepAllPlacing(_no_cutoff(body), self.elements, alive)
 
     def firsts(self, body: Samples) -> Int64Array:
         """Return the least int64 for each bucket."""
         return np.full(body.counts.size, INT64_MIN)
-
-    def write(
-        self,
-        states: SampleStates,
-        body: Samples,
-        codecs: Sequence[ColumnCodec],
-        writer: RecordWriter,
-    ) -> None:
-        """Write one bucket, or none if it is empty."""
-        _write(states, body, codecs, writer)
-
-    def read(
-        self, empty: LevelSample, elements: Elements, intake: Intake, reader: RecordReader
-    ) -> BucketStates:
-        """Read what :meth:`write` wrote."""
-        return _read(empty, elements, intake, reader)
 
     def restored(self, tally: Any, states: BucketStates) -> tuple[Samples, str | None]:
         """Return the samples, and what is wrong with their elements, if anything."""
@@ -264,26 +257,17 @@ class KeepAll:
 
 
 @dataclass(frozen=True)
-class KeepAllPlacing:
+class KeepAllPlacing(Placing):
     """Rule that keeps all elements later than the cutoff of their key."""
 
-    cutoff: Int64Array
     elements: Elements
     alive: Int64Array
-
-    def edges(self, sample: LevelSample) -> Edges:
-        """Return no edges."""
-        return Edges(sample)
 
     def place(self, edges: Edges, keys: Int64Array, rows: Columns) -> Placed:
         """Return the elements that still count."""
         levels = self.elements.levels(rows)
         placed = group_of(keys, levels), rows[2].view(np.int64), self.elements.payload(rows, levels)
         return _only(rows[1] > by_key.of_rows(self.alive, keys), placed)
-
-    def pruned(self, sample: LevelSample) -> LevelSample:
-        """Return the sample unchanged."""
-        return sample
 
 
 def _times(sample: LevelSample) -> Int64Array:
@@ -300,70 +284,8 @@ def _only(kept: BoolArray, placed: Placed) -> Placed:
     return placed if kept.all() else take(np.flatnonzero(kept), *placed)
 
 
-def _used_buckets(body: Samples) -> Int64Array:
-    return np.bincount(body.sketches()[_used(body)], minlength=body.counts.size)
-
-
 def _used(body: Samples) -> BoolArray:
     """Return which samples are not empty."""
     used = np.zeros(int(body.counts.sum()), dtype=np.bool_)
     used[body.sample.keys] = used[body.sample.edge_keys] = True
     return used
-
-
-def _write(
-    states: SampleStates, body: Samples, codecs: Sequence[ColumnCodec], writer: RecordWriter
-) -> BoolArray:
-    """Write the samples that are not empty, with ages and the latest time; return which these are.
-
-    Values take the place of times, and the largest value that of the latest time.
-    """
-    used, sketches, size = _used(body), body.sketches(), states.seen.size
-    counts = np.bincount(sketches[used], minlength=size)
-    sample = body.sample
-    largest = np.zeros(size, dtype=np.int64)
-    np.maximum.at(largest, sketches[sample.keys], sample.times)
-    np.maximum.at(largest, sketches[sample.edge_keys], sample.edges)
-    ages = ticks_between(_times(sample), states.latest[sketches[sample.keys]])
-    stored = replace(
-        states,
-        sample=replace(sample.renamed(np.cumsum(used) - 1), columns=(sample.columns[0], ages)),
-        latest=largest,
-        extra=(*states.extra, counts),
-    )
-    write_states(stored, codecs, writer, counts)
-    writer.ragged(zigzag(states.latest[states.seen]), states.seen.astype(np.int64))
-    return used
-
-
-def _read(
-    empty: LevelSample, elements: Elements, intake: Intake, reader: RecordReader
-) -> BucketStates:
-    """Read what :func:`_write` wrote; the first tick of all buckets is the least int64."""
-    stored = read_states(
-        empty,
-        None,
-        elements.level_range,
-        len(intake.numbers) + 1,
-        elements.codecs,
-        reader,
-        None,
-        flags=len(intake.flags),
-    )
-    latest = np.zeros(reader.size, dtype=np.int64)
-    latest[stored.seen] = reader.signed(stored.seen.astype(np.int64))
-    if (latest == INT64_MIN).any():
-        corrupt(reader.name, "the latest time is out of range")
-    counts = np.where(stored.seen, stored.extra[-1], 0)
-    weights, ages = stored.sample.columns
-    clocks = np.repeat(latest, counts)
-    times = times_before(ages, clocks[stored.sample.keys], reader.name)
-    return BucketStates(
-        replace(stored.sample, columns=(weights, times)),
-        stored.seen,
-        latest,
-        stored.extra,
-        stored.flags,
-        counts=counts,
-        firsts=np.full(clocks.size, INT64_MIN),
-    )

@@ -49,7 +49,7 @@ class CoinTally(PerKey):
 def drawn(
     seed: int, tally: CoinTally, keys: Int64Array, bits: Int64Array, ticks: Int64Array
 ) -> UInt64Array:
-    """Coins of the next events of their keys."""
+    """Return the coins of the next events of their keys."""
     if tally.size == 1:
         return hash_events(seed, int(tally.stream[0]), int(tally.index[0]), bits, ticks)
     position = tally.index.view(np.uint64)[keys] + nth_of_its_kind(keys).view(np.uint64)
@@ -60,7 +60,7 @@ def drawn(
 def counted(
     tally: CoinTally, keys: Int64Array, ticks: Int64Array, by_id: BoolArray
 ) -> tuple[Int64Array, Int64Array, Int64Array, BoolArray]:
-    """The fields of the tally when events have come; ``by_id`` says of which keys with ids."""
+    """Return the fields of the tally with new events; ``by_id``: keys with events with ids."""
     latest = by_key.raised(tally.latest, keys, ticks)
     index, _ = by_key.added(tally.index, by_key.counts(keys, tally.size))
     return latest, tally.stream, index, tally.by_id | by_id
@@ -69,7 +69,7 @@ def counted(
 def merged(
     tally: CoinTally, into: Int64Array, size: int
 ) -> tuple[Int64Array, Int64Array, Int64Array, BoolArray]:
-    """The fields of the tally of ``size`` keys, where key i is merged into key ``into[i]``."""
+    """Return the fields of the tally of ``size`` keys, where key i is merged into ``into[i]``."""
     latest = by_key.raised(np.full(size, NEVER), into, tally.latest)
     index, _ = by_key.sums(into, tally.index, size)
     by_id = np.bincount(into, tally.by_id, size) > 0
@@ -82,7 +82,7 @@ def merged(
 
 
 def finalized(tally: CoinTally, prototype: CoinTally) -> CoinTally:
-    """With the prototype's stream where no coins came from the own one."""
+    """Return the tally with the prototype's stream for keys whose coins came from no stream."""
     drew = tally.seen & ~tally.by_id
     return replace(tally, stream=np.where(drew, tally.stream, prototype.stream))
 
@@ -129,7 +129,7 @@ def _warn(stream: int) -> None:
 
 
 def _caller() -> int:
-    """How many frames up the line stands that called this package."""
+    """Return how many frames up the line is that called this package."""
     package = __name__.partition(".")[0]
     frame, up = sys._getframe(1), 1
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == package:

@@ -12,7 +12,7 @@ from recency.algorithm import View
 from recency.core import validate
 from recency.core.arrays import FloatArray
 from recency.core.level_sample import EXPONENT_ZERO
-from recency.core.sizing import capacity_for_count, doubt_per_copy, kept_relative_error
+from recency.core.sizing import capacity_for_count, failure_per_copy, kept_relative_error
 from recency.decay import Decay
 from recency.estimate import Estimate
 from recency.questions import question_of_a_key
@@ -22,7 +22,7 @@ from recency.samples.retention import ByExpiry, ByTime
 from recency.samples.weighted import Triple, Weighed, reaching
 from recency.samples.weighted_tuples import WEIGHTS, TupleElements, Tuples
 from recency.sketch import Sketch
-from recency.timeunit import UNITS, Duration, Time, to_duration
+from recency.timeunit import Duration, Time, largest_window
 
 _MOST_COPIES = 99
 
@@ -132,26 +132,24 @@ class DecayedSample(Sketch):
         seed: int = 0,
         unit: Literal["s", "ms", "us"] | None = None,
     ) -> None:
-        validate.one_of(unit, "unit", UNITS)
+        ticks = largest_window(window, unit)
         validate.one_of(sampler, "sampler", tuple(WEIGHTS))
         error = validate.fraction(relative_error, "relative_error")
-        sure = validate.confidence(confidence)
-        width = None if window is None else to_duration(window, unit)
+        confidence = validate.confidence(confidence)
         if decay is not None:
-            check_decay(decay, width)
+            check_decay(decay, ticks)
         if validate.integer(copies, "copies", 1, _MOST_COPIES) % 2 == 0:
             raise ValueError(f"copies must be odd, got {copies}: answers are medians")
-        doubt = doubt_per_copy(1 - sure, int(copies))
+        failure = failure_per_copy(1 - confidence, int(copies))
         self.config = DecayedSampleConfig(
             error,
-            sure,
+            confidence,
             decay,
-            width,
+            ticks,
             sampler,
             int(copies),
-            capacity_for_count(error, doubt, nested=decay is not None)
-            if capacity is None
-            else validate.integer(capacity, "capacity", 1, 2**31),
+            validate.capacity(capacity)
+            or capacity_for_count(error, failure, nested=decay is not None),
             validate.integer(seed, "seed"),
             unit,
         )
@@ -160,22 +158,16 @@ class DecayedSample(Sketch):
         elements = TupleElements(kind, config.copies)
         keeping: tuple[Retention, Reading]
         if decay is None:
-            keeping = ByTime(elements, width, config.copies), AnyDecay(kind, width)
+            keeping = ByTime(elements, ticks, config.copies), AnyDecay(kind, ticks)
         else:
             keeping = ByExpiry(elements, kind, decay, config.copies), OneDecay(kind, decay)
         super().__init__(
             SampleAlgorithm(
+                config,
                 Tuples(config.seed, unit, kind, config.copies),
-                elements,
                 keeping[0],
-                capacity=config.capacity,
-                window=width,
-                unit=unit,
-                confidence=sure,
-                promise=partial(
-                    kept_relative_error, config.capacity, error, doubt, decay is not None
-                ),
-                reading=Copies(keeping[1], config.copies, sure, 1 - doubt),
+                partial(kept_relative_error, config.capacity, error, failure, decay is not None),
+                reading=Copies(keeping[1], config.copies, confidence, 1 - failure),
             )
         )
 
@@ -220,7 +212,7 @@ class DecayedSample(Sketch):
             If ``now`` is before ``latest``, or if ``decay`` reaches beyond the constructor's
             ``window`` or differs from its ``decay``.
         """
-        return _answer(view, decay, now, lambda each, sure: _of(each, where).total(sure))
+        return _total(view, decay, now, lambda each: _of(each, where))
 
     @question_of_a_key
     def count(
@@ -234,9 +226,7 @@ class DecayedSample(Sketch):
         an element counts ⌊weight · decay⌋/weight. Parameters and errors are those of :meth:`query`.
         """
         least = _least_weight(view)
-        return _answer(
-            view, decay, now, lambda each, sure: _of(each, where).counted(least).total(sure)
-        )
+        return _total(view, decay, now, lambda each: _of(each, where).counted(least))
 
     @question_of_a_key
     def mean(
@@ -250,11 +240,11 @@ class DecayedSample(Sketch):
         least = _least_weight(view)
         most = math.ldexp(1.0, int(view.state.tally.largest[0]) + 1 - EXPONENT_ZERO)
 
-        def ratio(each: Weighed, sure: float) -> Triple:
-            sure = (1 + sure) / 2  # that both hold
+        def ratio(each: Weighed, confidence: float) -> Triple:
+            confidence = (1 + confidence) / 2  # that both hold
             chosen = _of(each, where)
             chosen.check_sampled()
-            sums, counts = chosen.total(sure), chosen.counted(least).total(sure)
+            sums, counts = chosen.total(confidence), chosen.counted(least).total(confidence)
             if not each.most:
                 mean = sums[0] / counts[0]
                 return mean, mean, mean
@@ -312,9 +302,7 @@ class DecayedSample(Sketch):
         the paper on correlated aggregates).
         """
         number = validate.number(threshold, "threshold", exact=True)
-        return _answer(
-            view, decay, now, lambda each, sure: each.of(each.values >= number).total(sure)
-        )
+        return _total(view, decay, now, lambda each: each.of(each.values >= number))
 
     @question_of_a_key
     def frequent_items(
@@ -368,16 +356,22 @@ def _answer(
     return reading.answer(reading.weighed(view, decay, now), ask, needs_data)
 
 
+def _total(
+    view: View, decay: Decay | None, now: Time | None, chosen: Callable[[Weighed], Weighed]
+) -> Estimate:
+    return _answer(view, decay, now, lambda each, confidence: chosen(each).total(confidence))
+
+
 def _share(view: View, where: Where, decay: Decay | None, now: Time | None) -> Estimate:
-    def share(each: Weighed, sure: float) -> Triple:
-        return each.share_of(matching(where, each.values, each.weights), sure)
+    def share(each: Weighed, confidence: float) -> Triple:
+        return each.share_of(matching(where, each.values, each.weights), confidence)
 
     return _answer(view, decay, now, share, needs_data=True)
 
 
 def _quantile(view: View, rank: float, decay: Decay | None, now: Time | None) -> Estimate:
-    def value_at(each: Weighed, sure: float) -> Triple:
-        return each.quantile(rank, sure)
+    def value_at(each: Weighed, confidence: float) -> Triple:
+        return each.quantile(rank, confidence)
 
     return _answer(view, decay, now, value_at, needs_data=True)
 

@@ -22,12 +22,13 @@ from recency.questions import question, question_of_many, unanswered
 from recency.samples.age_sums import AgeSums
 from recency.samples.algorithm import SampleAlgorithm
 from recency.samples.events import CoinLevels, Events, ValueElements
+from recency.samples.intake import check_of
 from recency.samples.rank_bounds import rank_bounds
 from recency.samples.retention import ByTime
 from recency.samples.window_sample import WindowSample, like
 from recency.samples.window_sums import window_sums
 from recency.sketch import Sketch
-from recency.timeunit import UNITS, Duration, Time, to_duration
+from recency.timeunit import Duration, Time, largest_window
 
 
 @dataclass(frozen=True)
@@ -112,38 +113,25 @@ class QuantileWave(Sketch):
         seed: int = 0,
         unit: Literal["s", "ms", "us"] | None = None,
     ) -> None:
-        validate.one_of(unit, "unit", UNITS)
+        ticks = largest_window(window, unit)
         error = validate.fraction(rank_error, "rank_error")
-        sure = validate.confidence(confidence)
+        confidence = validate.confidence(confidence)
         self.config = QuantileWaveConfig(
-            None if window is None else to_duration(window, unit),
+            ticks,
             error,
-            sure,
-            capacity_for_ranks(error, 1 - sure)
-            if capacity is None
-            else validate.integer(capacity, "capacity", 1, 2**31),
+            confidence,
+            validate.capacity(capacity) or capacity_for_ranks(error, 1 - confidence),
             validate.integer(seed, "seed"),
             unit,
         )
         config = self.config
-        elements = ValueElements(CoinLevels())
         super().__init__(
             SampleAlgorithm(
-                Events(
-                    config.seed,
-                    unit,
-                    partial(validate.number, name="value", exact=True),
-                    partial(validate.numbers, name="value", exact=True),
-                    counting=lambda values: None,
-                ),
-                elements,
-                ByTime(elements, config.window),
-                capacity=config.capacity,
-                window=config.window,
-                unit=unit,
-                confidence=sure,
-                promise=partial(kept_rank_error, config.capacity, error, 1 - sure),
-                sums=AgeSums(config.window, lambda values: None, 1),
+                config,
+                Events(config.seed, unit, check_of("value", exact=True), drops_zeros=False),
+                ByTime(ValueElements(CoinLevels()), ticks),
+                partial(kept_rank_error, config.capacity, error, 1 - confidence),
+                sums=AgeSums(ticks, lambda values: None, 1),
             ),
             stream,
         )
@@ -220,7 +208,7 @@ def _first_of_each(rows: Estimate) -> Estimate:
 
 
 def _quantiles(view: View, qs: Any, window: Any, now: Any) -> Estimate:
-    """A row of quantiles for each key."""
+    """Return a row of quantiles for each key."""
     shares = np.atleast_1d(validate.numbers(qs, "q", 0, 1))
     ranks = _Ranks(view, window, now)
     counts = ranks.counts[:, None]
@@ -254,7 +242,7 @@ class _Ranks:
         self.bounds = rank_bounds(view, since, rows, self.counts, self._factor)
 
     def in_order(self) -> tuple[FloatArray, Int64Array]:
-        """Values by key, then ascending, and where those of each key begin (one column).
+        """Return the values by key, then ascending, and where those of each key begin (one column).
 
         A key without values begins somewhere.
         """
@@ -267,7 +255,7 @@ class _Ranks:
         return np.append(in_order, np.nan) if not in_order.size else in_order, starts[:, None]
 
     def answered(self, estimate: Estimate, is_useless: BoolArray) -> Estimate:
-        """With the confidence, where values tell an answer."""
+        """Return an estimate with its confidence, and no answer where values tell none."""
         rows = self._rows
         estimate = replace(estimate, confidence=np.where(rows.is_exact, 1.0, rows.confidence))
         # Where events are counted by age bounds hold, whatever the sample is like.

@@ -18,7 +18,7 @@ from recency.samples.items import ItemElements, Items
 from recency.samples.retention import ByTime
 from recency.samples.window_sample import Counts, WindowSample, in_order
 from recency.sketch import Sketch
-from recency.timeunit import UNITS, Duration, Time, to_duration
+from recency.timeunit import Duration, Time, largest_window
 
 
 @dataclass(frozen=True)
@@ -97,34 +97,27 @@ class RandomizedWave(Sketch):
         seed: int = 0,
         unit: Literal["s", "ms", "us"] | None = None,
     ) -> None:
-        validate.one_of(unit, "unit", UNITS)
+        ticks = largest_window(window, unit)
         error = validate.fraction(relative_error, "relative_error")
-        sure = validate.confidence(confidence)
+        confidence = validate.confidence(confidence)
         if not isinstance(keep_items, bool):
             raise TypeError(f"keep_items must be a bool, got {type(keep_items).__name__}")
         self.config = RandomizedWaveConfig(
-            None if window is None else to_duration(window, unit),
+            ticks,
             error,
-            sure,
+            confidence,
             keep_items,
-            capacity_for_count(error, 1 - sure)
-            if capacity is None
-            else validate.integer(capacity, "capacity", 1, 2**31),
+            validate.capacity(capacity) or capacity_for_count(error, 1 - confidence),
             validate.integer(seed, "seed"),
             unit,
         )
         config = self.config
-        elements = ItemElements(config.seed, keep_items)
         super().__init__(
             SampleAlgorithm(
+                config,
                 Items(config.seed, keep_items, unit),
-                elements,
-                ByTime(elements, config.window),
-                capacity=config.capacity,
-                window=config.window,
-                unit=unit,
-                confidence=sure,
-                promise=partial(kept_relative_error, config.capacity, error, 1 - sure),
+                ByTime(ItemElements(config.seed, keep_items), ticks),
+                partial(kept_relative_error, config.capacity, error, 1 - confidence),
                 flush_rows=1 << 19,
             )
         )
@@ -189,7 +182,7 @@ def _check_items(view: View, question: str) -> None:
 
 
 def _matches(rows: WindowSample, where: Callable[[NDArray[Any]], Any]) -> NDArray[np.bool_]:
-    """Which elements a predicate chooses; it sees the items of one key at a time."""
+    """Return which elements a predicate chooses; it sees the items of one key at a time."""
     items = rows.sample.columns[1][rows.present]
     matches = np.zeros(items.size, dtype=np.bool_)
     for of_key in rows.by_key():

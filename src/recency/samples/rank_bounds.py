@@ -1,6 +1,6 @@
 """Within which bounds the ranks of sampled values are those of all values of a window."""
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import numpy as np
 
@@ -14,23 +14,23 @@ _HALVINGS = 50
 _OUTWARD = 1 + 2.0**-50
 
 
-class RankBounds(Protocol):
+class RankBounds(ABC):
     """Bounds for each key, of which ``counts`` values are sampled."""
 
+    @abstractmethod
     def of_rank(self, not_above: Int64Array) -> tuple[FloatArray, FloatArray]:
-        """The share of values that do not exceed what so many sampled ones do not exceed."""
-        ...
+        """Return bounds on the rank of a value that so many sampled ones do not exceed."""
 
+    @abstractmethod
     def of_quantiles(self, shares: FloatArray) -> tuple[Int64Array, Int64Array]:
-        """The places in ascending order of the sampled values that quantiles lie between.
+        """Return the places, in ascending order, of the sampled values that quantiles lie between.
 
         A row for each key; the place before the first and the one behind the last are infinity.
         """
-        ...
 
 
-class Margins:
-    """For coins that are independent, or as far from that as the sample shows."""
+class Margins(RankBounds):
+    """Bounds for coins that are independent, or as far from that as the sample shows."""
 
     def __init__(self, rows: WindowSample, counts: Int64Array, factor: FloatArray) -> None:
         self._sizes = np.maximum(counts, 1)
@@ -38,12 +38,12 @@ class Margins:
         self._margins: FloatArray = np.where(rows.is_exact, 0.0, margins)
 
     def of_rank(self, not_above: Int64Array) -> tuple[FloatArray, FloatArray]:
-        """All ranks are off by the same margin at most (Dvoretzky, Kiefer & Wolfowitz)."""
+        """Return shares ± one margin for all ranks at once (Dvoretzky, Kiefer & Wolfowitz)."""
         shares = not_above / self._sizes
         return shares - self._margins, shares + self._margins
 
     def of_quantiles(self, shares: FloatArray) -> tuple[Int64Array, Int64Array]:
-        """The same."""
+        """Return the places of the ranks that are lower, or higher, by that margin."""
         margins, sizes = self._margins[:, None], self._sizes[:, None]
         below, above = (
             np.ceil(counts_reaching(each, sizes)).astype(np.int64) - 1
@@ -57,8 +57,8 @@ class Margins:
         )
 
 
-class AgeBounds:
-    """For whatever ids, where the number of events is known by age.
+class AgeBounds(RankBounds):
+    """Bounds for whatever ids, where the number of events is known by age.
 
     Let A be how many values of a window do not exceed x, and N how many there are. The cells say
     how many there are in the window and in the rest of the cell that it begins in, together: T.
@@ -92,7 +92,7 @@ class AgeBounds:
     def _reach(
         self, sampled: Int64Array, shares: FloatArray, bounds: int, strictly: bool = False
     ) -> BoolArray:
-        """Whether the events that so many stand for are surely as many as this share, or more."""
+        """Return whether what so many sampled values stand for surely reaches a share."""
         sums = self._scale * sampled + shares * self._rest_scale * self._rest
         squares = self._scale**2 * (sampled + self._twins)
         squares = squares + (shares * self._rest_scale) ** 2 * self._rest_square
@@ -104,7 +104,7 @@ class AgeBounds:
         return reached
 
     def of_rank(self, not_above: Int64Array) -> tuple[FloatArray, FloatArray]:
-        """The largest shares that are surely reached, from below and from above."""
+        """Return the largest shares that are surely reached, from below and from above."""
         lower = self._most_shares(not_above[:, None])[:, 0]
         upper = 1 - self._most_shares(self._counts - not_above[:, None])[:, 0]
         wrong = lower > upper  # then one of them is wrong
@@ -119,9 +119,9 @@ class AgeBounds:
         return low
 
     def of_quantiles(self, shares: FloatArray) -> tuple[Int64Array, Int64Array]:
-        """The fewest sampled values, from either end, that surely reach a share.
+        """Return the places of the fewest sampled values, from either end, that reach a share.
 
-        Of each quantile the bounds hold for its own rank; so the doubt is divided among them.
+        The bounds of each quantile hold for its own rank; so the failure probability is divided.
         """
         bounds = np.unique(shares).size
         counts = np.broadcast_to(self._counts, (self._counts.size, shares.size))
@@ -133,7 +133,7 @@ class AgeBounds:
     def _fewest(
         self, counts: Int64Array, shares: FloatArray, bounds: int, strictly: bool
     ) -> Int64Array:
-        """From 1 to their number; one more if none are enough."""
+        """Return how many sampled values surely reach a share; one more than all if none do."""
         low, high = np.ones_like(counts), counts + 1
         while (low < high).any():
             middle = (low + high) >> 1
@@ -143,20 +143,20 @@ class AgeBounds:
         return low
 
 
-class EachItsOwn:
-    """Some keys have the bounds of one kind, the others those of another kind."""
+class EachItsOwn(RankBounds):
+    """Bounds of one kind for some keys, and of another kind for the others."""
 
     def __init__(self, which: BoolArray, some: RankBounds, others: RankBounds) -> None:
         self._which, self._some, self._others = which, some, others
 
     def of_rank(self, not_above: Int64Array) -> tuple[FloatArray, FloatArray]:
-        """Of either."""
-        some, others = self._some.of_rank(not_above), self._others.of_rank(not_above)
-        lower, upper = (np.where(self._which, *each) for each in zip(some, others, strict=True))
+        """Return the bounds of either kind."""
+        of_kinds = self._some.of_rank(not_above), self._others.of_rank(not_above)
+        lower, upper = (np.where(self._which, *each) for each in zip(*of_kinds, strict=True))
         return lower, upper
 
     def of_quantiles(self, shares: FloatArray) -> tuple[Int64Array, Int64Array]:
-        """Of either."""
+        """Return the places of either kind."""
         some, others = self._some.of_quantiles(shares), self._others.of_quantiles(shares)
         which = self._which[:, None]
         lower, upper = (np.where(which, *each) for each in zip(some, others, strict=True))
@@ -166,7 +166,7 @@ class EachItsOwn:
 def rank_bounds(
     view: View, since: Int64Array, rows: WindowSample, counts: Int64Array, factor: FloatArray
 ) -> RankBounds:
-    """Those of the keys whose numbers of events are known by age, and of the others."""
+    """Return the bounds of each key: by age, if its events are counted by age."""
     margins = Margins(rows, counts, factor)
     is_counted = view.state.tally.is_counted & ~rows.is_exact
     if not is_counted.any():

@@ -10,9 +10,10 @@ the time to the next newer one of the level (the newest: to the latest time) ove
 last the further columns, each in its own way.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,20 +36,18 @@ from recency.core.level_sample import LevelSample, group_of
 _FIRST_TICK = INT64_MIN + 1
 
 
-class ColumnCodec(Protocol):
+class ColumnCodec(ABC):
     """How one further column of the elements is written."""
 
     dtype: Any
 
-    def write(
-        self, values: NDArray[Any], levels: Int64Array, counts: Int64Array, writer: RecordWriter
-    ) -> None:
-        """``values`` of all elements; ``counts`` elements per record."""
-        ...
+    @abstractmethod
+    def write(self, values: NDArray[Any], counts: Int64Array, writer: RecordWriter) -> None:
+        """Write the values of all elements, ``counts`` of them per record."""
 
+    @abstractmethod
     def read(self, levels: Int64Array, counts: Int64Array, reader: RecordReader) -> NDArray[Any]:
-        """The inverse."""
-        ...
+        """Read what :meth:`write` wrote; refuse values that no element can have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +119,7 @@ def write_states(
     counts = np.bincount(records, minlength=size)
     _write_divided(ages, counts, writer)
     for codec, column in zip(codecs, sample.columns, strict=True):
-        codec.write(column, sample.levels, counts, writer)
+        codec.write(column, counts, writer)
 
 
 def read_states(
@@ -134,7 +133,7 @@ def read_states(
     ahead: bool = False,
     flags: int = 0,
 ) -> SampleStates:
-    """The inverse of :func:`write_states`; refuses what no stream leads to.
+    """Read what :func:`write_states` wrote; refuse what no stream leads to.
 
     Each state has so many samples; None for as many as the last of its extra numbers says. With
     ``ahead`` the caller has to look for flaws: what edges and times mean is its own affair.
@@ -205,7 +204,7 @@ def read_states(
 
 
 def _steps(levels: Int64Array, keys: Int64Array) -> Int64Array:
-    """Differences between successive levels of a key; the first as it is."""
+    """Return differences between successive levels of a key, and its first level itself."""
     steps = np.diff(levels, prepend=0)
     first = run_starts(keys)
     steps[first] = levels[first]
@@ -232,7 +231,7 @@ def _levels(
 def times_before(
     ages: UInt64Array, latest: Int64Array, name: str, first: int = _FIRST_TICK
 ) -> Int64Array:
-    """latest − ages, where that is a time."""
+    """Return latest − ages; refuse what is no time."""
     if (ages > ticks_between(first, latest)).any():
         corrupt(name, "times out of range")
     times: UInt64Array = latest.view(np.uint64) - ages
@@ -240,7 +239,7 @@ def times_before(
 
 
 def _after(distances: UInt64Array, latest: Int64Array, name: str) -> Int64Array:
-    """latest + distances, where that is a time."""
+    """Return latest + distances; refuse what is no time."""
     if (distances > ticks_between(latest, INT64_MAX)).any():
         corrupt(name, "times out of range")
     times: UInt64Array = latest.view(np.uint64) + distances
@@ -248,7 +247,7 @@ def _after(distances: UInt64Array, latest: Int64Array, name: str) -> Int64Array:
 
 
 def _write_divided(values: UInt64Array, counts: Int64Array, writer: RecordWriter) -> None:
-    """``counts`` values per record, after their greatest common divisor, divided by it."""
+    """Write the greatest common divisor of each record, then its values divided by it."""
     filled = counts > 0
     divisor = np.zeros(counts.size, dtype=np.uint64)
     if values.size:
@@ -259,7 +258,7 @@ def _write_divided(values: UInt64Array, counts: Int64Array, writer: RecordWriter
 
 
 def _read_divided(counts: Int64Array, reader: RecordReader) -> UInt64Array:
-    """The inverse; refuses products that do not fit."""
+    """Read what :func:`_write_divided` wrote; refuse products that do not fit."""
     filled = counts > 0
     divisor = np.ones(counts.size, dtype=np.uint64)
     divisor[filled] = reader.ragged(filled.astype(np.int64))
@@ -280,26 +279,24 @@ def _running_ages(steps: UInt64Array, group_start: Int64Array, name: str) -> UIn
     return ages
 
 
-class IdentityCodec:
+class IdentityCodec(ColumnCodec):
     """Identities of items: 56 bits of their hash, fewer on high levels."""
 
     dtype = np.uint64
 
-    def write(
-        self, values: NDArray[Any], levels: Int64Array, counts: Int64Array, writer: RecordWriter
-    ) -> None:
-        """As they are."""
+    def write(self, values: NDArray[Any], counts: Int64Array, writer: RecordWriter) -> None:
+        """Write the identities as they are."""
         writer.ragged(values, counts)
 
     def read(self, levels: Int64Array, counts: Int64Array, reader: RecordReader) -> NDArray[Any]:
-        """As they are, if they fit."""
+        """Read identities; refuse those that are too large for their level."""
         values = reader.ragged(counts)
         if (values > self.most(levels)).any():
             corrupt(reader.name, "an identity out of range")
         return values
 
     def most(self, levels: Int64Array) -> UInt64Array:
-        """The largest identity at each level."""
+        """Return the largest identity at each level."""
         bits = np.clip(63 - levels, 0, 56).astype(np.uint64)
         return (np.uint64(1) << bits) - np.uint64(1)
 
@@ -308,7 +305,7 @@ class CoinCodec(IdentityCodec):
     """Coins: 53 bits of the hash of an element, whatever its level."""
 
     def most(self, levels: Int64Array) -> UInt64Array:
-        """The largest coin."""
+        """Return the largest coin, whatever the level."""
         return np.full(levels.size, 2**53 - 1, dtype=np.uint64)
 
 
@@ -317,15 +314,13 @@ def identities(hashes: UInt64Array, levels: Int64Array) -> UInt64Array:
     return (hashes >> levels.view(np.uint64) >> np.uint64(1)) & np.uint64(2**56 - 1)
 
 
-class NumberCodec:
+class NumberCodec(ColumnCodec):
     """Floats: as integers where all of a record are, else by their bits, trailing zeros first."""
 
     dtype = np.float64
 
-    def write(
-        self, values: NDArray[Any], levels: Int64Array, counts: Int64Array, writer: RecordWriter
-    ) -> None:
-        """A flag for each record, then the numbers."""
+    def write(self, values: NDArray[Any], counts: Int64Array, writer: RecordWriter) -> None:
+        """Write a flag for each record, then the numbers."""
         owners = np.repeat(np.arange(counts.size), counts)
         small = np.abs(values) < 2.0**53
         whole = small & (np.where(small, values, 0.5) % 1 == 0)
@@ -336,7 +331,7 @@ class NumberCodec:
         writer.ragged(np.where(as_integers[owners], integers, bits), counts)
 
     def read(self, levels: Int64Array, counts: Int64Array, reader: RecordReader) -> NDArray[Any]:
-        """Finite numbers only."""
+        """Read numbers; refuse those that are not finite, and negative zeros."""
         as_integers = reader.integer(most=1) > 0
         numbers = reader.ragged(counts)
         owners = np.repeat(np.arange(counts.size), counts)
@@ -347,31 +342,27 @@ class NumberCodec:
         return values
 
 
-class AgeCodec:
+class AgeCodec(ColumnCodec):
     """Ages in ticks, divided by what divides all of a record."""
 
     dtype = np.uint64
 
-    def write(
-        self, values: NDArray[Any], levels: Int64Array, counts: Int64Array, writer: RecordWriter
-    ) -> None:
-        """The divisor of each record, then the quotients."""
+    def write(self, values: NDArray[Any], counts: Int64Array, writer: RecordWriter) -> None:
+        """Write the divisor of each record, then the quotients."""
         _write_divided(values, counts, writer)
 
     def read(self, levels: Int64Array, counts: Int64Array, reader: RecordReader) -> NDArray[Any]:
-        """The inverse."""
+        """Read divisors and quotients, and return their products."""
         return _read_divided(counts, reader)
 
 
-class ItemCodec:
+class ItemCodec(ColumnCodec):
     """Items as they came: integers, strings, bytes."""
 
     dtype = object
 
-    def write(
-        self, values: NDArray[Any], levels: Int64Array, counts: Int64Array, writer: RecordWriter
-    ) -> None:
-        """A kind for each element; integers; lengths and bytes of the others."""
+    def write(self, values: NDArray[Any], counts: Int64Array, writer: RecordWriter) -> None:
+        """Write the kinds of all items; then integers; then lengths and bytes of the others."""
         kinds = np.array([_kind(item) for item in values], dtype=np.int64)
         texts = [
             item.encode("utf-8", "surrogatepass") if isinstance(item, str) else item
@@ -389,7 +380,7 @@ class ItemCodec:
         writer.ragged(data, per_record)
 
     def read(self, levels: Int64Array, counts: Int64Array, reader: RecordReader) -> NDArray[Any]:
-        """The inverse."""
+        """Read items; refuse strings that are not UTF-8."""
         kinds = reader.integers(counts, most=2)
         owners = np.repeat(np.arange(counts.size), counts)
         text_counts = np.bincount(owners[kinds > 0], minlength=counts.size)

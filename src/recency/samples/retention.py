@@ -1,6 +1,5 @@
 """Which elements the levels of a sample keep."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,104 +11,65 @@ from recency.core.codec import RecordReader, RecordWriter
 from recency.core.decaying_levels import DecayFunction, Fading, Until, before_the_end, stored_once
 from recency.core.level_sample import Columns, Edges, LevelSample, group_of
 from recency.core.samples import Samples
-from recency.samples.algorithm import Elements, Intake, Placed
-from recency.samples.records import ColumnCodec, SampleStates, read_states, write_states
+from recency.samples.algorithm import Elements, Placed, Placing, Retention
+from recency.samples.intake import Intake
+from recency.samples.records import SampleStates, write_states
 from recency.samples.weighted_tuples import TupleElements, Weights
 
 
-class _Copies:
+class _Copies(Retention):
     """Each key has as many samples as there are copies."""
 
-    may_refuse = None
-
-    def __init__(self, copies: int) -> None:
+    def __init__(self, elements: Elements, copies: int) -> None:
+        super().__init__(elements)
         self._copies = copies
+        self.columns = [codec.dtype for codec in elements.codecs]
 
     def empty(self, size: int) -> tuple[Int64Array, Columns]:
-        """Without labels."""
+        """Return the number of copies for each key; there are no labels."""
         return np.full(size, self._copies), ()
 
-    def moved(self, tally: Any, body: Samples, keys: Int64Array, rows: Columns) -> Samples:
-        """As it is."""
-        return body
-
     def joint(self, tally: Any, body: Samples, into: Int64Array, size: int) -> Samples:
-        """Copy by copy."""
-        keys = into
-        if self._copies > 1:
-            keys = (into[:, None] * self._copies + np.arange(self._copies)).ravel()
-        return Samples(body.sample.renamed(keys), np.full(size, self._copies))
+        """Return the samples under the numbers of merged keys, copy by copy."""
+        return body.alike(into, size)
 
     def of_samples(self, of_keys: Int64Array) -> Int64Array:
-        """For each sample, what its key has."""
+        """Return for each sample what its key has."""
         return np.repeat(of_keys, self._copies) if self._copies > 1 else of_keys
+
+    def restored(self, tally: Any, states: SampleStates) -> tuple[Samples, str | None]:
+        """Return the samples as they were written."""
+        return Samples(states.sample, np.full(states.seen.size, self._copies)), None
 
 
 class ByTime(_Copies):
     """The most recent elements."""
 
-    block = 1 << 13
-
     def __init__(self, elements: Elements, window: int | None, copies: int = 1) -> None:
-        super().__init__(copies)
-        self._elements, self._window = elements, window
-        self.columns = [codec.dtype for codec in elements.codecs]
+        super().__init__(elements, copies)
+        self._window = window
 
     def placing(self, tally: Any, body: Samples) -> "TimePlacing":
-        """Whatever a window still reaches."""
-        return TimePlacing(self.of_samples(cutoffs(tally.latest, self._window)), self._elements)
+        """Return the rule that keeps whatever a window still reaches."""
+        return TimePlacing(self.of_samples(cutoffs(tally.latest, self._window)), self.elements)
 
-    def kept(self, body: Samples) -> Int64Array:
-        """All that there are."""
-        return body.kept()
+    def write(self, states: SampleStates, body: Samples, writer: RecordWriter) -> None:
+        """Write the samples as they are."""
+        write_states(states, self.elements.codecs, writer, self._copies)
 
-    def times(self, sample: LevelSample) -> Int64Array:
-        """As they are."""
-        return sample.times
-
-    def write(
-        self,
-        states: SampleStates,
-        body: Samples,
-        codecs: Sequence[ColumnCodec],
-        writer: RecordWriter,
-    ) -> None:
-        """As they are."""
-        write_states(states, codecs, writer, self._copies)
-
-    def read(
-        self, empty: LevelSample, elements: Elements, intake: Intake, reader: RecordReader
-    ) -> SampleStates:
-        """The inverse."""
-        return read_states(
-            empty,
-            self._window,
-            elements.level_range,
-            len(intake.numbers),
-            elements.codecs,
-            reader,
-            self._copies,
-            flags=len(intake.flags),
-        )
-
-    def restored(self, tally: Any, states: SampleStates) -> tuple[Samples, str | None]:
-        """As they are."""
-        return Samples(states.sample, np.full(states.seen.size, self._copies)), None
+    def read(self, empty: LevelSample, intake: Intake, reader: RecordReader) -> SampleStates:
+        """Read what :meth:`write` wrote."""
+        return self._read(empty, intake, reader, self._window, self._copies)
 
 
 @dataclass(frozen=True)
-class TimePlacing:
-    """Each element at its own level."""
+class TimePlacing(Placing):
+    """Rule that places each element at its own level."""
 
-    cutoff: Int64Array
     elements: Elements
 
-    def edges(self, sample: LevelSample) -> Edges:
-        """The edges of levels."""
-        return Edges(sample)
-
     def place(self, edges: Edges, keys: Int64Array, rows: Columns) -> Placed:
-        """Those later than the edge of their level."""
+        """Return the elements later than the edge of their level."""
         elements = self.elements
         levels = elements.levels(rows)
         groups, times = group_of(keys, levels), rows[1]
@@ -120,10 +80,6 @@ class TimePlacing:
             groups, times, levels = groups[index], rows[1], levels[index]
         return elements.thinned((groups, times, elements.payload(rows, levels)))
 
-    def pruned(self, sample: LevelSample) -> LevelSample:
-        """As it is."""
-        return sample
-
 
 class ByExpiry(_Copies):
     """The elements that expire last under one decay; at every level up to their own."""
@@ -133,16 +89,16 @@ class ByExpiry(_Copies):
     def __init__(
         self, elements: TupleElements, weights: Weights, decay: DecayFunction, copies: int = 1
     ) -> None:
-        super().__init__(copies)
-        self._elements, self._weights, self._decay = elements, weights, decay
-        self.columns = [*(codec.dtype for codec in elements.codecs), np.int64]  # its time
+        super().__init__(elements, copies)
+        self._weights, self._decay = weights, decay
+        self.columns = [*self.columns, np.int64]  # its time
 
     def placing(self, tally: Any, body: Samples) -> "ExpiryPlacing":
-        """Whatever has not expired."""
-        return ExpiryPlacing(self.fading(tally), self._elements)
+        """Return the rule that keeps whatever has not expired."""
+        fading = self._fading(tally)
+        return ExpiryPlacing(fading.clocks, self.elements, fading)
 
-    def fading(self, tally: Any) -> Fading:
-        """Where elements go now."""
+    def _fading(self, tally: Any) -> Fading:
         return self._weights.fading(
             self._decay,
             self.of_samples(self._weights.bottoms(tally.largest)),
@@ -150,45 +106,27 @@ class ByExpiry(_Copies):
         )
 
     def kept(self, body: Samples) -> Int64Array:
-        """Elements are at many levels, and count once."""
+        """Return the number of elements; one that is at many levels counts once."""
         return replace(body, sample=stored_once(body.sample, self._weights.sampler)).kept()
 
     def times(self, sample: LevelSample) -> Int64Array:
-        """In a column of their own."""
+        """Return the times, which are the last column of the payload."""
         times: Int64Array = sample.columns[-1]
         return times
 
-    def write(
-        self,
-        states: SampleStates,
-        body: Samples,
-        codecs: Sequence[ColumnCodec],
-        writer: RecordWriter,
-    ) -> None:
-        """Each element once."""
+    def write(self, states: SampleStates, body: Samples, writer: RecordWriter) -> None:
+        """Write each element once."""
         once = replace(states, sample=stored_once(states.sample, self._weights.sampler))
-        write_states(once, codecs, writer, self._copies, ahead=True)
+        write_states(once, self.elements.codecs, writer, self._copies, ahead=True)
 
-    def read(
-        self, empty: LevelSample, elements: Elements, intake: Intake, reader: RecordReader
-    ) -> SampleStates:
-        """The inverse."""
-        return read_states(
-            empty,
-            None,
-            elements.level_range,
-            len(intake.numbers),
-            elements.codecs,
-            reader,
-            self._copies,
-            ahead=True,
-            flags=len(intake.flags),
-        )
+    def read(self, empty: LevelSample, intake: Intake, reader: RecordReader) -> SampleStates:
+        """Read what :meth:`write` wrote."""
+        return self._read(empty, intake, reader, None, self._copies, ahead=True)
 
     def restored(self, tally: Any, states: SampleStates) -> tuple[Samples, str | None]:
-        """Elements at all levels that they are at."""
-        stored, fading = states.sample, self.fading(tally)
-        body = Samples(stored, np.full(states.seen.size, self._copies))
+        """Return the samples with elements at all levels that they are at."""
+        stored, fading = states.sample, self._fading(tally)
+        body, _ = super().restored(tally, states)
         keys = stored.edge_keys
         if (stored.edge_levels < by_key.of_rows(fading.bottoms, keys)).any():
             return body, "a level below the lowest"
@@ -201,25 +139,20 @@ class ByExpiry(_Copies):
 
 
 @dataclass(frozen=True)
-class ExpiryPlacing:
-    """Each element at all levels."""
+class ExpiryPlacing(Placing):
+    """Rule that places each element at all levels up to its own."""
 
+    elements: Elements
     fading: Fading
-    elements: TupleElements
-
-    @property
-    def cutoff(self) -> Int64Array:
-        """The clock."""
-        return self.fading.clocks
 
     def edges(self, sample: LevelSample) -> Until:
-        """The edges of all levels from the bottom on."""
+        """Return the edges of all levels from the bottom on."""
         return Until(self.fading, sample)
 
     def place(self, edges: Until, keys: Int64Array, rows: Columns) -> Placed:
-        """Those that expire later than the edge of a level."""
-        return self.fading.placed(edges, keys, (*self.elements.payload(rows), rows[1]))
+        """Return the elements that expire later than the edge of a level."""
+        return self.fading.placed(edges, keys, (*self.elements.payload(rows, None), rows[1]))
 
     def pruned(self, sample: LevelSample) -> LevelSample:
-        """Without the levels below the bottom."""
+        """Return the sample without the levels below the bottom."""
         return self.fading.pruned(sample)

@@ -4,21 +4,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-import numpy as np
-
 from recency.algorithm import View
 from recency.core import validate
-from recency.core.arrays import FloatArray, Int64Array
 from recency.core.sizing import capacity_for_count, kept_relative_error
 from recency.estimate import Estimate
 from recency.questions import question
 from recency.samples.age_sums import AgeSums
 from recency.samples.algorithm import SampleAlgorithm
-from recency.samples.events import MOST_SUMMAND, Events, ValueElements, WeightLevels
+from recency.samples.events import Events, ValueElements, WeightLevels
+from recency.samples.intake import MOST_SUMMAND, check_of
 from recency.samples.retention import ByTime
 from recency.samples.window_sums import window_sums
 from recency.sketch import Sketch
-from recency.timeunit import UNITS, Duration, Time, to_duration
+from recency.timeunit import Duration, Time, largest_window
 
 
 @dataclass(frozen=True)
@@ -104,39 +102,26 @@ class SumWave(Sketch):
         seed: int = 0,
         unit: Literal["s", "ms", "us"] | None = None,
     ) -> None:
-        validate.one_of(unit, "unit", UNITS)
+        ticks = largest_window(window, unit)
         error = validate.fraction(relative_error, "relative_error")
-        sure = validate.confidence(confidence)
+        confidence = validate.confidence(confidence)
         self.config = SumWaveConfig(
-            None if window is None else to_duration(window, unit),
+            ticks,
             error,
-            sure,
-            capacity_for_count(error, 1 - sure)
-            if capacity is None
-            else validate.integer(capacity, "capacity", 1, 2**31),
+            confidence,
+            validate.capacity(capacity) or capacity_for_count(error, 1 - confidence),
             validate.integer(seed, "seed"),
             unit,
         )
         config = self.config
-        bounds: Any = {"name": "value", "least": 0.0, "most": MOST_SUMMAND}
-        elements = ValueElements(WeightLevels())
+        value = check_of("value", 1, least=0.0, most=MOST_SUMMAND)
         super().__init__(
             SampleAlgorithm(
-                Events(
-                    config.seed,
-                    unit,
-                    partial(validate.number, **bounds),
-                    partial(validate.numbers, **bounds),
-                    _positive,
-                ),
-                elements,
-                ByTime(elements, config.window),
-                capacity=config.capacity,
-                window=config.window,
-                unit=unit,
-                confidence=sure,
-                promise=partial(kept_relative_error, config.capacity, error, 1 - sure),
-                sums=AgeSums(config.window, lambda values: values, MOST_SUMMAND),
+                config,
+                Events(config.seed, unit, value, drops_zeros=True),
+                ByTime(ValueElements(WeightLevels()), ticks),
+                partial(kept_relative_error, config.capacity, error, 1 - confidence),
+                sums=AgeSums(ticks, lambda values: values, MOST_SUMMAND),
             ),
             stream,
         )
@@ -171,9 +156,3 @@ class SumWave(Sketch):
             If the sample contradicts the assumption of independent coins: equal stream numbers.
         """
         return window_sums(view, view.since(window, now), view.state.body.sample.columns[0])
-
-
-def _positive(values: FloatArray) -> Int64Array | None:
-    """Which values count, if not all do."""
-    positive = values > 0
-    return None if positive.all() else np.flatnonzero(positive)

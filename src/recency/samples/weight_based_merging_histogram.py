@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -21,11 +21,10 @@ from recency.questions import question, question_of_a_key
 from recency.samples.algorithm import SampleAlgorithm
 from recency.samples.bucket_retention import ByValue, KeepAll
 from recency.samples.bucket_sample import AgedBuckets, Buckets
-from recency.samples.coins import check_shared
 from recency.samples.converging import check_converging
 from recency.samples.events import WeightLevels
 from recency.samples.weighted import Triple, Weighed, reaching, share
-from recency.samples.weighted_events import OneLevel, ValueElements, WeightedEvents
+from recency.samples.weighted_events import BucketElements, OneLevel, WeightedEvents
 from recency.sketch import Sketch
 from recency.timeunit import UNITS, Time
 
@@ -48,6 +47,7 @@ class WeightBasedMergingHistogramConfig:
     capacity: int
     seed: int
     unit: str | None
+    window: ClassVar[None] = None
 
 
 class WeightBasedMergingHistogram(Sketch):
@@ -136,7 +136,7 @@ class WeightBasedMergingHistogram(Sketch):
         validate.one_of(unit, "unit", UNITS)
         check_converging(decay)
         error = validate.fraction(relative_error, "relative_error")
-        sure = validate.confidence(confidence)
+        confidence = validate.confidence(confidence)
         most = None if max_value is None else validate.number(max_value, "max_value", 0) + 0.0
         if spread is None:
             spread = _SPREAD
@@ -147,11 +147,11 @@ class WeightBasedMergingHistogram(Sketch):
                 f"{MOST_REGIONS} regions"
             )
         if capacity is None:
-            capacity = _default_capacity(decay, error, sure, spread)
+            capacity = _default_capacity(decay, error, confidence, spread)
         self.config = WeightBasedMergingHistogramConfig(
             decay,
             error,
-            sure,
+            confidence,
             most,
             spread,
             validate.integer(capacity, "capacity", 1, 2**31),
@@ -243,15 +243,15 @@ class WeightBasedMergingHistogram(Sketch):
 
         The absolute error is at most ``guarantee``. A share of nothing is a ``NoAnswerError``.
         """
-        number, sure = _checked(view, value, "value"), view.algorithm.confidence
+        number, confidence = _checked(view, value, "value"), view.algorithm.confidence
         aged = AgedBuckets(view, now)
         if not view.state.tally.seen[0]:
             raise NoAnswerError("this question needs elements, and there are none")
         everything = aged.at_least(0.0).of_only_key()
         everything.check_sampled()
-        others = everything.of(everything.values != number).sampled_total(sure)
-        of_value = aged.between(number, number).of_only_key().sampled_total(sure)
-        return _estimate(everything, share(of_value, others, not everything.most), sure)
+        others = everything.of(everything.values != number).sampled_total(confidence)
+        of_value = aged.between(number, number).of_only_key().sampled_total(confidence)
+        return _estimate(everything, share(of_value, others, not everything.most), confidence)
 
     @question_of_a_key
     def heavy_hitters(
@@ -262,16 +262,16 @@ class WeightBasedMergingHistogram(Sketch):
         ``threshold``, the list and its guarantee are as in :meth:`DecayedSample.frequent_items`.
         """
         least, is_share = validate.share_or_count(threshold, "threshold")
-        sure, error = view.algorithm.confidence, view.algorithm.promise()
+        confidence, error = view.algorithm.confidence, view.algorithm.promise()
         everything = AgedBuckets(view, now).at_least(0.0).of_only_key()
-        total = everything.total(sure)
+        total = everything.total(confidence)
         middle = (least * total[0] if is_share else least) - error / 2 * total[0]
         if is_share:
             least *= total[1]
         values = np.unique(everything.values)
-        values = values[everything.bounds_by_value(values, sure) >= least]
-        answers = everything.totals_by_value(values, sure)
-        estimates = (_estimate(everything, each, sure) for each in answers)
+        values = values[everything.bounds_by_value(values, confidence) >= least]
+        answers = everything.totals_by_value(values, confidence)
+        estimates = (_estimate(everything, each, confidence) for each in answers)
         return reaching(least, middle, values, estimates)
 
     @question_of_a_key
@@ -282,7 +282,7 @@ class WeightBasedMergingHistogram(Sketch):
         quantile is off by about 2 · ``guarantee`` · (1 − q), instead of by a constant. A quantile
         of nothing is a ``NoAnswerError``.
         """
-        rank, sure = validate.number(q, "q", 0, 1), view.algorithm.confidence
+        rank, confidence = validate.number(q, "q", 0, 1), view.algorithm.confidence
         aged = AgedBuckets(view, now)
         if not view.state.tally.seen[0]:
             raise NoAnswerError("a quantile needs elements, and there are none")
@@ -295,7 +295,7 @@ class WeightBasedMergingHistogram(Sketch):
             limit = float(values[i - 1]) if i else -1.0
             upper = aged.above(limit).of_only_key() if i else everything
             below = everything.of(everything.values <= limit)
-            return share(upper.sampled_total(sure), below.sampled_total(sure))
+            return share(upper.sampled_total(confidence), below.sampled_total(confidence))
 
         def first(end: int, least: int) -> int:
             """Return the least i with above(i) ≤ 1 − q; if there is none, values.size + 1."""
@@ -316,7 +316,7 @@ class WeightBasedMergingHistogram(Sketch):
             return Estimate(value_of(middle), value_of(middle), value_of(middle))
         # A larger share above means a larger quantile, so ends are not turned around.
         lower, upper = min(first(1, 0), middle), max(first(2, 1), middle)
-        return Estimate(value_of(middle), value_of(lower), value_of(upper), sure)
+        return Estimate(value_of(middle), value_of(lower), value_of(upper), confidence)
 
 
 def _algorithm(config: WeightBasedMergingHistogramConfig) -> SampleAlgorithm:
@@ -325,23 +325,17 @@ def _algorithm(config: WeightBasedMergingHistogramConfig) -> SampleAlgorithm:
     most_value = math.inf if config.max_value is None else config.max_value
     if isinstance(decay, FiniteExponential):
         regions = regions_of(NoDecay(), config.spread)
-        elements = ValueElements(OneLevel(), most_value)
-        retention: Any = KeepAll(elements, decay, capacity)
-        promise, check_merge = _everything, _any_coins
+        retention: Any = KeepAll(BucketElements(OneLevel(), most_value), decay, capacity)
+        promise = _everything
     else:
         regions = regions_of(decay, config.spread)
-        elements = ValueElements(WeightLevels("weight"), most_value)
-        retention = ByValue(elements, regions)
-        promise, check_merge = partial(_kept_error, config), check_shared
+        retention = ByValue(BucketElements(WeightLevels("weight"), most_value), regions)
+        promise = partial(_kept_error, config)
     return SampleAlgorithm(
-        WeightedEvents(config.seed, config.unit, most_value, check_merge),
-        elements,
+        config,
+        WeightedEvents(config.seed, config.unit, most_value),
         retention,
-        capacity=capacity,
-        window=None,
-        unit=config.unit,
-        confidence=config.confidence,
-        promise=promise,
+        promise,
         reading=Buckets(decay, regions, _most_sampled(capacity), most_value),
     )
 
@@ -349,10 +343,6 @@ def _algorithm(config: WeightBasedMergingHistogramConfig) -> SampleAlgorithm:
 def _everything() -> float:
     """Return 0: every element is kept, so there is no error."""
     return 0.0
-
-
-def _any_coins(*_: Any) -> None:
-    """Accept any coins: nothing is sampled, so no coin is used."""
 
 
 def _checked(view: View, value: object, name: str = "threshold") -> float:
@@ -367,12 +357,14 @@ def _estimate(elements: Weighed, answer: Triple, confidence: float) -> Estimate:
 
 def _kept_error(config: WeightBasedMergingHistogramConfig) -> float:
     """Return the relative error that holds with probability ``confidence``."""
-    error, sure = config.relative_error, config.confidence
+    error, confidence = config.relative_error, config.confidence
     root = math.sqrt(_inequality(config.decay, config.spread))
     with suppress(ValueError):
-        if config.capacity == _default_capacity(config.decay, error, sure, config.spread):
+        if config.capacity == _default_capacity(config.decay, error, confidence, config.spread):
             return error
-    return root * kept_relative_error(_most_sampled(config.capacity), error / root, 1 - sure, True)
+    return root * kept_relative_error(
+        _most_sampled(config.capacity), error / root, 1 - confidence, True
+    )
 
 
 def _most_sampled(capacity: int) -> int:
@@ -391,7 +383,7 @@ def _inequality(decay: Decay, spread: float) -> float:
     return (x + 1) ** 2 / (4 * x)
 
 
-def _default_capacity(decay: Decay, error: float, sure: float, spread: float) -> int:
+def _default_capacity(decay: Decay, error: float, confidence: float, spread: float) -> int:
     """Return the elements per level that a sample of the required size m needs.
 
     A question is answered from the largest sample of at most m elements. About half of them are at
@@ -401,7 +393,7 @@ def _default_capacity(decay: Decay, error: float, sure: float, spread: float) ->
         return _KEPT
     root = math.sqrt(_inequality(decay, spread))
     try:
-        sampled = capacity_for_count(error / root, 1 - sure, nested=True)
+        sampled = capacity_for_count(error / root, 1 - confidence, nested=True)
     except ValueError:
         raise ValueError(
             f"relative_error must be larger, got {error:g}: samples would be too large"

@@ -118,8 +118,8 @@ class Weighed:
                 np.bincount(place, column / unit, values.size)
                 for column in (self.shares, self.decayed)
             )
-            doubt = math.log(4 / (1 - confidence))
-            above = (np.sqrt(2 * doubt * (sums + 1)) + 1 + doubt) if self.most else 0.0
+            exponent = math.log(4 / (1 - confidence))
+            above = (np.sqrt(2 * exponent * (sums + 1)) + 1 + exponent) if self.most else 0.0
             bounds: FloatArray = np.maximum(sums + above, decayed) * unit
             return bounds * (1 + 1e-9)  # since sums were rounded
 

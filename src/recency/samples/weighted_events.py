@@ -1,27 +1,26 @@
 """Events with a value and a weight, each of which draws a coin (see coins.py)."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recency.algorithm import Admitted, Columns, described
-from recency.core import by_key, validate
-from recency.core.arrays import INT64_MAX, BoolArray, FloatArray, Int64Array, UInt64Array
-from recency.core.hashing import chained, check_one, hash_items
+from recency.core import by_key
+from recency.core.arrays import FloatArray, Int64Array, UInt64Array
 from recency.core.level_sample import EXPONENT_ZERO, LevelSample, exponents
-from recency.keyed import only_key
 from recency.samples import coins
-from recency.samples.algorithm import Placed
 from recency.samples.coins import CoinTally
-from recency.samples.events import MOST_SUMMAND, Levels, WeightLevels, empty_tally, hashed_ids
-from recency.samples.records import AgeCodec, ColumnCodec, NumberCodec, SampleStates
-from recency.timeunit import to_tick, to_ticks
-
-CheckMerge = Callable[[CoinTally, Int64Array, Int64Array, Int64Array], None]
+from recency.samples.events import CoinLevels, ValueElements, WeightLevels
+from recency.samples.intake import (
+    MOST_SUMMAND,
+    EventIntake,
+    check_of,
+    least_exponents,
+    merged_exponents,
+    without_zeros,
+)
+from recency.samples.records import AgeCodec, NumberCodec, SampleStates
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,108 +30,32 @@ class WeightedTally(CoinTally):
     least: Int64Array
 
 
-class WeightedEvents:
+class WeightedEvents(EventIntake):
     """Intake of rows (coin, time, value, weight); rows of weight 0 are dropped."""
 
-    numbers: tuple[str, ...] = ("stream", "index", "least")
-    flags: tuple[str, ...] = ("by_id",)
+    tally_class = WeightedTally
     draws_coins = True
+    numbers = ("stream", "index", "least")
+    flags = ("by_id",)
 
-    def __init__(
-        self, seed: int, unit: str | None, most_value: float, check_merge: CheckMerge
-    ) -> None:
-        self._seed, self._unit = seed, unit
-        value: Any = {"name": "value", "least": 0, "most": most_value, "exact": True}
-        weight: Any = {"name": "weight", "least": 0, "most": MOST_SUMMAND}
-        self._check_value: Callable[[Any], float] = partial(validate.number, **value)
-        self._check_values: Callable[[Any], FloatArray] = partial(validate.numbers, **value)
-        self._check_weight: Callable[[Any], float] = partial(validate.number, **weight)
-        self._check_weights: Callable[[Any], FloatArray] = partial(validate.numbers, **weight)
-        self.check_merge = check_merge
+    def __init__(self, seed: int, unit: str | None, most_value: float) -> None:
+        value = check_of("value", least=0, most=most_value, exact=True)
+        weight = check_of("weight", 1, least=0, most=MOST_SUMMAND)
+        super().__init__(seed, unit, value, weight)
 
-    def empty(self, size: int, first_stream: int) -> WeightedTally:
-        """Return empty tallies, with consecutive stream numbers from ``first_stream``."""
-        counted = empty_tally(size, first_stream)
-        return WeightedTally(**vars(counted), least=np.zeros(size, dtype=np.int64))
-
-    def tally(
-        self,
-        latest: Int64Array,
-        numbers: tuple[Int64Array, ...],
-        flags: tuple[BoolArray, ...],
-    ) -> WeightedTally:
-        """Return the tally of keys that were read."""
-        (stream, index, least, *_), (by_id,) = numbers, flags
-        return WeightedTally(latest, stream, index, by_id, least)
-
-    def check(
-        self, size: int | None, value: Any = None, at: Any = None, weight: Any = 1, id: Any = None
-    ) -> Columns:
-        """Return columns of values, weights and times, and the coins of ids if given."""
-        values, weights = self._check_values(value), self._check_weights(weight)
-        ticks = to_ticks(at, self._unit)
-        columns: dict[str, NDArray[Any]] = {"value": values, "weight": weights, "at": ticks}
-        ids = hashed_ids(id, self._seed, columns)
-        if size is None:
-            size = validate.common_length(columns)
-        values = np.broadcast_to(values, size) + 0.0  # + 0.0 turns -0.0 into 0.0
-        weights, ticks = np.broadcast_to(weights, size) + 0.0, np.broadcast_to(ticks, size)
-        rows: Columns = values, weights, ticks
-        if ids is None:
-            return rows
-        return *rows, _coins(np.broadcast_to(ids, size), values, weights, ticks)
-
-    def check_row(self, value: Any, at: Any, weight: Any, id: Any) -> Any:
-        """Return value, weight, time and id of one row."""
-        number, heavy = self._check_value(value), self._check_weight(weight)
-        if id is not None:
-            check_one(id, "id")
-        return number, heavy, to_tick(at, self._unit), id
-
-    def stack(self, tally: WeightedTally, rows: Sequence[Any]) -> Admitted:
-        """Admit single rows, some of which may have ids."""
-        *numbers, times, ids = zip(*rows, strict=True)
-        values, weights = (np.array(each) + 0.0 for each in numbers)
-        ticks = np.array(times, dtype=np.int64)
-        keys = only_key(len(rows))
-        known = [i for i, id in enumerate(ids) if id is not None]
-        if not known:
-            return self.admit(tally, keys, (values, weights, ticks))
-        hashes = hash_items([ids[i] for i in known], self._seed, "id")
-        drawn = coins.drawn(self._seed, tally, keys, values.view(np.int64), ticks)
-        drawn[known] = _coins(hashes, values[known], weights[known], ticks[known])
-        return self.admit(tally, keys, (values, weights, ticks, drawn))
-
-    def admit(self, tally: WeightedTally, keys: Int64Array, columns: Columns) -> Admitted:
-        """Draw coins, and admit the rows of weight above 0."""
-        values, weights, ticks, *of_ids = columns
-        if of_ids:
-            drawn, by_id = of_ids[0], by_key.counts(keys, tally.size) > 0
-        else:
-            drawn = coins.drawn(self._seed, tally, keys, values.view(np.int64), ticks)
-            by_id = np.zeros(tally.size, dtype=np.bool_)
-        counted = coins.counted(tally, keys, ticks, by_id)
-        rows: Columns = drawn, ticks, values, weights
-        if not weights.all():
-            index = np.flatnonzero(weights)
-            keys, rows = keys[index], tuple(column[index] for column in rows)
-        lightest = np.full(tally.size, np.inf)
-        lightest = -by_key.raised(-lightest, keys, -rows[3])
-        came = np.isfinite(lightest)
-        least = np.where(came, exponents(np.where(came, lightest, 1.0)), 0)
-        return Admitted(WeightedTally(*counted, _least(tally.least, least)), keys, rows)
+    def _admitted(
+        self, tally: WeightedTally, keys: Int64Array, rows: Columns, some_ids: bool, all_ids: bool
+    ) -> Admitted:
+        by_id = (by_key.counts(keys, tally.size) > 0) & some_ids
+        counted = coins.counted(tally, keys, rows[1], by_id)
+        keys, rows = without_zeros(keys, rows)
+        least = least_exponents(tally.least, keys, rows[3])
+        return Admitted(WeightedTally(*counted, least), keys, rows)
 
     def merge(self, tally: WeightedTally, into: Int64Array, size: int) -> WeightedTally:
         """Return the tally of merged keys."""
-        least = np.full(size, INT64_MAX)
-        np.minimum.at(least, into, np.where(tally.least > 0, tally.least, INT64_MAX))
-        return WeightedTally(
-            *coins.merged(tally, into, size), np.where(least < INT64_MAX, least, 0)
-        )
-
-    def finalize(self, tally: WeightedTally, prototype: WeightedTally) -> CoinTally:
-        """Keep the stream number if coins came from it; otherwise take the prototype's."""
-        return coins.finalized(tally, prototype)
+        least = merged_exponents(tally.least, into, size)
+        return WeightedTally(*coins.merged(tally, into, size), least)
 
     def what_was_seen(self, tally: Any, kept: Int64Array) -> list[str]:
         """Return a text with the number of events, of buckets, and the latest time."""
@@ -156,42 +79,18 @@ class WeightedEvents:
         return None
 
 
-def _least(a: Int64Array, b: Int64Array) -> Int64Array:
-    """Return the smaller exponent, where 0 means none."""
-    return np.where((a > 0) & (b > 0), np.minimum(a, b), np.maximum(a, b))
-
-
-def _coins(
-    ids: UInt64Array, values: FloatArray, weights: FloatArray, ticks: Int64Array
-) -> UInt64Array:
-    return chained(ids, ticks, values.view(np.int64), weights.view(np.int64))
-
-
-class ValueElements:
+class BucketElements(ValueElements):
     """Elements with weight and time as payload; the value takes the place of the time."""
 
-    distinct = False
+    codecs = (NumberCodec(), AgeCodec())
 
-    def __init__(self, levels: Levels, most_value: float) -> None:
-        self._levels, self._most_value = levels, most_value
-        self.level_range = levels.bounds
-        self.codecs: Sequence[ColumnCodec] = [NumberCodec(), AgeCodec()]
+    def __init__(self, levels: CoinLevels, most_value: float) -> None:
+        super().__init__(levels)
+        self._most_value = most_value
 
-    def draws(self, rows: Columns) -> Sequence[Columns]:
-        """Return the rows, once: there are no copies."""
-        return (rows,)
-
-    def levels(self, rows: Columns) -> Int64Array:
-        """Return the levels that follow from coin and weight."""
-        return self._levels.of(rows[0], rows[3])
-
-    def payload(self, rows: Columns, levels: Int64Array) -> Columns:
+    def payload(self, rows: Columns, levels: Any) -> Columns:
         """Return weight and time."""
         return rows[3], rows[1]
-
-    def thinned(self, placed: Placed) -> Placed:
-        """Return all rows."""
-        return placed
 
     def flaw(self, sample: LevelSample) -> str | None:
         """Return an error if a weight, value or level is impossible."""
@@ -202,10 +101,10 @@ class ValueElements:
         for orders in (sample.times, sample.edges):
             if (orders < 0).any() or (orders > most).any():
                 return "a value out of range"
-        return self._levels.flaw(sample)
+        return super().flaw(sample)
 
 
-class OneLevel:
+class OneLevel(CoinLevels):
     """Levels of samples that keep all elements."""
 
     bounds = WeightLevels.bounds

@@ -2,25 +2,29 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from recency.algorithm import Admitted, Columns, PerKey, described
+from recency.algorithm import Admitted, Columns, PerKey
 from recency.core import by_key, validate
-from recency.core.arrays import INT64_MAX, FloatArray, Int64Array, UInt64Array
+from recency.core.arrays import FloatArray, Int64Array, UInt64Array
 from recency.core.decaying_levels import LEVELS_BELOW, Fading, RangeFading
-from recency.core.hashing import check_one, hash_chain, hash_items, xxh64
+from recency.core.hashing import hash_chain, xxh64
 from recency.core.level_sample import EXPONENT_ZERO, LevelSample, exponents
 from recency.core.range_sampling import MOST_TERMS
 from recency.core.samplers import LIMITS, SAMPLERS, Sampler
-from recency.keyed import only_key
-from recency.samples.algorithm import Placed
-from recency.samples.events import MOST_SUMMAND, hashed_ids
+from recency.samples.algorithm import Elements
+from recency.samples.intake import (
+    MOST_SUMMAND,
+    Check,
+    EventIntake,
+    check_of,
+    least_exponents,
+    merged_exponents,
+    without_zeros,
+)
 from recency.samples.records import CoinCodec, ColumnCodec, NumberCodec, SampleStates
-from recency.timeunit import to_tick, to_ticks
 
 _NO_ID = 0x5BD1E995_9E3779B9  # takes the place of the hash of an id
 _PER_TICK = np.int64(0x1E3779B97F4A7C15)
@@ -115,116 +119,45 @@ class RangeWeights:
 WEIGHTS: dict[str, Callable[[], Weights]] = {"uniform": RealWeights, "range": RangeWeights}
 
 
-class Tuples:
+class Tuples(EventIntake):
     """Intake of rows (hash, time, value, weight); rows of weight 0 are dropped."""
 
-    numbers: tuple[str, ...] = ("least", "largest")
-    flags: tuple[str, ...] = ()
-    draws_coins = False
+    tally_class = WeightTally
+    numbers = ("least", "largest")
 
     def __init__(self, seed: int, unit: str | None, weights: Weights, copies: int) -> None:
-        self._seed, self._unit, self._weights, self._copies = seed, unit, weights, copies
-        self._check_value = partial(validate.number, name="value", exact=True)
+        weight = Check(weights.check_one, weights.check_many, 1)
+        super().__init__(seed, unit, check_of("value", exact=True), weight)
+        self._copies = copies
 
-    def empty(self, size: int, first_stream: int) -> WeightTally:
-        """Return empty tallies; coins are hashes of tuples, so the stream number has no effect."""
-        return WeightTally.empty(size)
+    def _drawn(
+        self, tally: WeightTally, keys: Int64Array, ticks: Int64Array, *numbers: FloatArray
+    ) -> UInt64Array:
+        return self._coins(np.full(ticks.size, _NO_ID, dtype=np.uint64), ticks, *numbers)
 
-    def tally(self, latest: Int64Array, numbers: tuple[Int64Array, ...], flags: Any) -> WeightTally:
-        """Return the tally of keys that were read."""
-        least, largest = numbers
-        return WeightTally(latest, least, largest)
-
-    def check(
-        self, size: int | None, value: Any = 0, at: Any = None, weight: Any = 1, id: Any = None
-    ) -> Columns:
-        """Return columns of hashes, times, values and weights."""
-        values = validate.numbers(value, "value", exact=True)
-        weights, ticks = self._weights.check_many(weight), to_ticks(at, self._unit)
-        columns: dict[str, NDArray[Any]] = {"value": values, "weight": weights, "at": ticks}
-        ids = hashed_ids(id, self._seed, columns)
-        if size is None:
-            size = validate.common_length(columns)
-        if ids is None:
-            ids = np.full(1, _NO_ID, dtype=np.uint64)
-        return self._hashed(
-            np.broadcast_to(ids, size),
-            np.broadcast_to(ticks, size),
-            np.broadcast_to(values, size) + 0.0,  # + 0.0 turns -0.0 into 0.0
-            np.broadcast_to(weights, size) + 0.0,
-        )
-
-    def check_row(self, value: Any, at: Any, weight: Any, id: Any) -> Any:
-        """Return value, time, weight and id of one row."""
-        number, heavy = self._check_value(value), self._weights.check_one(weight)
-        if id is not None:
-            check_one(id, "id")
-        return number, to_tick(at, self._unit), heavy, id
-
-    def stack(self, tally: WeightTally, rows: Sequence[Any]) -> Admitted:
-        """Hash single rows, and admit them."""
-        values, ticks, weights, ids = zip(*rows, strict=True)
-        hashes = np.full(len(ids), _NO_ID, dtype=np.uint64)
-        known = [i for i, id in enumerate(ids) if id is not None]
-        if known:
-            hashes[known] = hash_items([ids[i] for i in known], self._seed, "id")
-        columns = self._hashed(
-            hashes,
-            np.array(ticks, dtype=np.int64),
-            np.array(values) + 0.0,
-            np.array(weights) + 0.0,
-        )
-        return self.admit(tally, only_key(len(rows)), columns)
-
-    def _hashed(
-        self, ids: UInt64Array, ticks: Int64Array, values: FloatArray, weights: FloatArray
-    ) -> Columns:
+    def _coins(self, ids: UInt64Array, ticks: Int64Array, *numbers: FloatArray) -> UInt64Array:
         # Ids are hashes already, or one constant, so adding the time does not cause collisions.
         who_and_when = ids.view(np.int64) + ticks * _PER_TICK
-        hashes = hash_chain(self._seed, who_and_when, values.view(np.int64), weights.view(np.int64))
-        return hashes, ticks, values, weights
+        return hash_chain(self.seed, who_and_when, *(each.view(np.int64) for each in numbers))
 
-    def admit(self, tally: WeightTally, keys: Int64Array, columns: Columns) -> Admitted:
-        """Admit the rows of weight above 0."""
-        latest = by_key.raised(tally.latest, keys, columns[1])
-        if not columns[3].all():
-            index = np.flatnonzero(columns[3])
-            keys, columns = keys[index], tuple(column[index] for column in columns)
-        if not keys.size:
-            return Admitted(WeightTally(latest, tally.least, tally.largest), keys, columns)
-        weights = columns[3]
-        lightest = by_key.lowered(np.full(tally.size, np.inf), keys, weights)
-        heaviest = by_key.raised(np.zeros(tally.size), keys, weights)
-        came = heaviest > 0
-        least, largest = np.where(came, exponents(np.stack([lightest, heaviest])), 0)
-        counted = WeightTally(
-            latest, _least(tally.least, least), np.maximum(tally.largest, largest)
-        )
-        return Admitted(counted, keys, columns)
+    def _admitted(
+        self, tally: WeightTally, keys: Int64Array, rows: Columns, some_ids: bool, all_ids: bool
+    ) -> Admitted:
+        latest = by_key.raised(tally.latest, keys, rows[1])
+        keys, rows = without_zeros(keys, rows)
+        heaviest = by_key.raised(np.zeros(tally.size), keys, rows[3])
+        largest = np.maximum(tally.largest, np.where(heaviest > 0, exponents(heaviest), 0))
+        least = least_exponents(tally.least, keys, rows[3])
+        return Admitted(WeightTally(latest, least, largest), keys, rows)
 
     def merge(self, tally: WeightTally, into: Int64Array, size: int) -> WeightTally:
         """Return the tally of merged keys."""
         merged = WeightTally.empty(size)
-        known = np.where(tally.least > 0, tally.least, INT64_MAX)
-        least = by_key.lowered(np.full(size, INT64_MAX), into, known)
         return WeightTally(
             by_key.raised(merged.latest, into, tally.latest),
-            np.where(least < INT64_MAX, least, 0),
+            merged_exponents(tally.least, into, size),
             by_key.raised(merged.largest, into, tally.largest),
         )
-
-    def finalize(self, tally: WeightTally, prototype: WeightTally) -> WeightTally:
-        """Return the tally unchanged."""
-        return tally
-
-    def check_merge(
-        self, tally: WeightTally, into: Int64Array, owners: Int64Array, times: Int64Array
-    ) -> None:
-        """Accept all parts: equal tuples shall have equal coins."""
-
-    def what_was_seen(self, tally: WeightTally, kept: Int64Array) -> list[str]:
-        """Return a text with the number of kept elements and the latest time."""
-        return described("{} elements kept, latest={}", kept, tally.latest)
 
     def flaw(self, states: SampleStates, capacity: int) -> str | None:
         """Return what is wrong with weights and elements that were read."""
@@ -244,12 +177,7 @@ class Tuples:
         return None
 
 
-def _least(a: Int64Array, b: Int64Array) -> Int64Array:
-    """Return the smaller exponent, where 0 means none."""
-    return np.where((a > 0) & (b > 0), np.minimum(a, b), np.maximum(a, b))
-
-
-class TupleElements:
+class TupleElements(Elements):
     """Elements with coin, value and weight as payload; the coin identifies the tuple."""
 
     distinct = True
@@ -269,13 +197,9 @@ class TupleElements:
         """Return the levels that the sampler gives."""
         return self._weights.sampler.levels(rows[3], _coins(rows[0]))
 
-    def payload(self, rows: Columns, levels: Any = None) -> Columns:
+    def payload(self, rows: Columns, levels: Any) -> Columns:
         """Return the coin (the bits of the hash that are kept), value and weight."""
         return _coins(rows[0]), rows[2], rows[3]
-
-    def thinned(self, placed: Placed) -> Placed:
-        """Return all rows."""
-        return placed
 
     def flaw(self, sample: LevelSample) -> str | None:
         """Return an error if a level or weight is impossible."""

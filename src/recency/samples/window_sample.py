@@ -72,17 +72,17 @@ class WindowSample:
 
     @cached_property
     def scales(self) -> FloatArray:
-        """How many each of the sampled elements stands for."""
+        """For each key, how many events a sampled element stands for."""
         return np.ldexp(1.0, np.where(self.is_exact, 0, self.levels))
 
     def count(self, which: BoolArray | None = None) -> Int64Array:
-        """How many elements of each key are present, or are some of those."""
+        """Return how many of the elements that are present each key has; or how many of some."""
         if which is None:
             return by_key.counts(self.keys, self.size)
         return by_key.counts_of(which, self.keys, self.size)
 
     def by_key(self) -> Iterator[Int64Array]:
-        """For each key that has seen anything, which of the elements that are present are its."""
+        """Yield the numbers of the present elements of each key that has seen anything."""
         rows = stable_order(self.keys)
         cuts = np.cumsum(by_key.counts(self.keys, self.size))
         for seen, mine in zip(self._seen, np.split(rows, cuts[:-1]), strict=True):
@@ -90,7 +90,7 @@ class WindowSample:
                 yield mine
 
     def scaled(self, counts: Int64Array, factor: Any = 1.0) -> Counts:
-        """What so many sampled elements stand for, whose number varies more by a factor."""
+        """Return what so many sampled elements stand for; their variance is larger by a factor."""
         amounts = counts / factor
         lower, upper = np.zeros(self.size), np.zeros(self.size)
         rows = np.flatnonzero(~self.is_exact)
@@ -99,7 +99,7 @@ class WindowSample:
         return Counts(counts * self.scales, lower * unit, upper * unit)
 
     def widening(self, which: BoolArray, *columns: Int64Array) -> FloatArray:
-        """By how much the variance of counts of sampled events is more than that of Poisson's.
+        """Return the factor by which counts of sampled events vary more than Poisson numbers.
 
         ``columns`` are what events have in common, besides their times, if they share a coin.
         """
@@ -125,7 +125,7 @@ class WindowSample:
     def events(
         self, which: BoolArray, certain: Counts, *columns: Int64Array
     ) -> tuple[Counts, FloatArray]:
-        """``certain``, and what sampled events stand for; and their :meth:`widening`."""
+        """Return what sampled events stand for, plus ``certain``; and their :meth:`widening`."""
         counts, factor = self.count(which), self.widening(which, *columns)
         told = self.scaled(counts, factor)
         # From nothing sampled nothing follows: all events may have one coin.
@@ -135,14 +135,14 @@ class WindowSample:
     def refused(
         self, estimate: Estimate, counts: Int64Array, factor: FloatArray, which: BoolArray
     ) -> Estimate:
-        """Without answers of some keys from samples that independent coins do not lead to."""
+        """Return no answer for those of some keys whose samples contradict independent coins."""
         capacity = self.sample.capacity
         shared = which & ~self.is_exact & sharing(counts, factor, capacity)
         reason = SHARED.format(capacity, self.levels[0] - 1, counts[0]) if shared.size else ""
         return unanswered(estimate, like(shared, estimate), reason)
 
     def sums(self, weights: FloatArray, among: BoolArray | None = None) -> "Told":
-        """The sum of the weights (of all elements) of those that are present, or of some of them.
+        """Return the sum of the weights of the elements that are present, or of some of them.
 
         Elements of one weight and time may share a coin.
         """
@@ -163,7 +163,7 @@ class WindowSample:
         return Told(events, Counts(seen, *bounds_of_sums(seen)), self.count(small), factor)
 
     def estimate(self, told: Counts, seen: Counts) -> Estimate:
-        """What was told, where ``seen`` is certain; and all there is if nothing was forgotten."""
+        """Return what was told, at least what was seen; and that alone if nothing was forgotten."""
         value, lower, upper = (
             np.where(self.is_exact, bounds, np.maximum(sampled, least))
             for sampled, bounds, least in (
@@ -176,11 +176,11 @@ class WindowSample:
 
 
 def like(of_keys: NDArray[Any], estimate: Estimate) -> NDArray[Any]:
-    """What each key has, beside its one answer or its row of answers."""
+    """Return a column that broadcasts with the answer, or the row of answers, of each key."""
     return of_keys.reshape(of_keys.shape + (1,) * (np.ndim(estimate.value) - 1))
 
 
 def in_order(view: View) -> View:
-    """The same, with elements in the order of bytes: answers must not depend on another one."""
+    """Return the view with elements in the order of bytes, so that answers depend on no other."""
     tally, body = view.state
     return View(view.algorithm, State(tally, replace(body, sample=body.sample.in_order())))

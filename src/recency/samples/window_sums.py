@@ -56,7 +56,7 @@ class AgeSplit:
 
 
 def window_sums(view: View, since: Int64Array, weights: FloatArray) -> Estimate:
-    """The sum of the weights of events later than ``since``, of each key."""
+    """Return the sum of the weights of events later than ``since``, of each key."""
     rows = WindowSample(view, since)
     asked = view.state.tally.is_counted & ~rows.is_exact
     if asked.size and asked.all():
@@ -72,7 +72,7 @@ def window_sums(view: View, since: Int64Array, weights: FloatArray) -> Estimate:
 
 
 def _bounded(view: View, since: Int64Array, weights: FloatArray, rows: WindowSample) -> Estimate:
-    """What is known of keys that have cells."""
+    """Return the sums of keys that have cells, with bounds."""
     split = AgeSplit(view, since)
     times = rows.sample.times
     part = rows.sums(weights, times[rows.present] <= by_key.of_rows(split.last, rows.keys))
@@ -103,13 +103,13 @@ def _bounded(view: View, since: Int64Array, weights: FloatArray, rows: WindowSam
 
 
 def _least(rows: WindowSample, told: Told) -> FloatArray:
-    """A lower bound."""
+    """Return a lower bound on the sum."""
     sampled = np.where(rows.is_exact, 0.0, told.events.lower)
     least: FloatArray = np.maximum(sampled, told.seen.lower)
     return least
 
 
 def _deviation(rows: WindowSample, told: Told) -> FloatArray:
-    """About how much the sum varies, and never 0."""
+    """Return about how much the sum varies; never 0."""
     deviation: FloatArray = np.sqrt(told.factor * (told.small + 1)) * rows.scales
     return deviation
