@@ -1,5 +1,7 @@
 """Sketches that keep sums by age: which do, what they say, and forged states of them."""
 
+import math
+import struct
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -183,3 +185,43 @@ def check(body):
         return
     assert sketch.to_bytes() == frame
     sketch.update(1, at=sketch.latest, id=1)
+
+
+@pytest.mark.parametrize("large", [1e9 + 0.1, 1e15 + 0.125, 2.0**52])
+def test_what_a_large_value_before_the_window_rounds_away_is_within_the_interval(large):
+    # The large value is in the cell that the window begins in: upper is one sum less another.
+    amounts = [large] + [0.01] * 3001
+    for seed in range(5):
+        sketch = SumWave(capacity=10, seed=seed)
+        sketch.update_many(amounts, at=[*range(3001), 1 << 20], id=range(3002))
+        told = sketch.query(1 << 20)
+        assert told.lower <= math.fsum(amounts[1:]) <= told.upper
+
+
+@pytest.mark.parametrize("cls", [SumWave, QuantileWave])
+def test_sketches_of_more_events_than_int64_counts_are_read(cls):
+    """Merged with itself again and again, a sketch would outgrow the digits of its sums."""
+    sketch = cls(capacity=2)
+    sketch.update_many([2.0**960] * 10, at=range(10), id=range(10))
+    for _ in range(70):
+        sketch.merge(sketch.copy())
+        assert loads(sketch.to_bytes()) == sketch
+    assert not is_counted(sketch)
+    answer = sketch.query() if cls is SumWave else sketch.count()
+    assert answer.lower <= answer.value <= answer.upper
+
+
+def test_levels_that_stand_for_more_than_any_stream_has_are_refused():
+    """1 400 elements of value 2⁹⁶⁰ at level 1013, which none of them reaches but by 2⁵³ chances."""
+    value = int.from_bytes(struct.pack("<d", 2.0**960), "big")
+    times = [500, 119, *[0] * 699, 2, *[0] * 699]
+    numbers = [3, 0, 3000, 200_000, 1, 2026, 50_000, 1, 2028, 1400, *times, 0, *[value] * 1400]
+    empty = SumWave(capacity=2000).to_bytes()
+    frame = empty[: 6 + empty[5]] + b"".join(map(varint, numbers))
+    with pytest.raises(CorruptSketchError, match="more of a value than any stream has"):
+        loads(frame + struct.pack("<I", zlib.crc32(frame)))
+
+
+def varint(number):
+    low, rest = number & 127, number >> 7
+    return bytes([low | 128]) + varint(rest) if rest else bytes([low])

@@ -8,7 +8,16 @@ import numpy as np
 
 from recency.algorithm import Admitted, Columns, described
 from recency.core import by_key
-from recency.core.arrays import BoolArray, FloatArray, Int64Array, UInt64Array
+from recency.core.arrays import (
+    INT64_MAX,
+    BoolArray,
+    FloatArray,
+    Int64Array,
+    UInt64Array,
+    highest_bit,
+    run_lengths,
+    run_starts,
+)
 from recency.core.hashing import check_one
 from recency.core.level_sample import LevelSample, levels_of_items, levels_of_weights
 from recency.samples import coins
@@ -17,6 +26,10 @@ from recency.samples.coins import CoinTally
 from recency.samples.intake import MOST_SUMMAND, Check, EventIntake, without_zeros
 from recency.samples.records import ColumnCodec, NumberCodec, SampleStates
 from recency.timeunit import to_tick
+
+# The binary logarithm of what the elements of a level stand for: to reach it takes 2⁴⁰ events of
+# the largest value.
+_MOST_TOTAL = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +65,7 @@ class Events(EventIntake):
     ) -> Admitted:
         came = by_key.counts(keys, tally.size) > 0
         is_counted = np.where(came, all_ids & (tally.is_counted | ~tally.seen), tally.is_counted)
-        counted = EventTally(*coins.counted(tally, keys, rows[1], came & some_ids), is_counted)
+        counted = _counted(coins.counted(tally, keys, rows[1], came & some_ids), is_counted)
         return Admitted(
             counted, *(without_zeros(keys, rows) if self._drops_zeros else (keys, rows))
         )
@@ -63,7 +76,7 @@ class Events(EventIntake):
             np.bincount(into, which, size) > 0
             for which in (tally.is_counted, tally.seen & ~tally.is_counted)
         )
-        return EventTally(*coins.merged(tally, into, size), some & ~others)
+        return _counted(coins.merged(tally, into, size), some & ~others)
 
     def what_was_seen(self, tally: CoinTally, kept: Int64Array) -> list[str]:
         """Return a text with the number of events and the latest time."""
@@ -75,12 +88,23 @@ class Events(EventIntake):
         by_id, is_counted = states.flags
         if (is_counted & ~by_id).any():
             return "sums of events with ids, and there were none"
+        if (is_counted & (index == INT64_MAX)).any():
+            return "sums of more events than can be counted"
         kept = np.bincount(states.sample.keys, minlength=index.size)
         if (index[~states.seen] > 0).any() or (kept > index).any():
             return "more events than were seen"
         if (index[states.sample.edge_keys] <= capacity).any():
             return "a level that has forgotten events, and fewer were seen than it has room for"
         return None
+
+
+_Counted = tuple[Int64Array, Int64Array, Int64Array, BoolArray]
+
+
+def _counted(fields: _Counted, is_counted: BoolArray) -> EventTally:
+    """Return the tally; sums by age end where the number of events does not fit int64 any more."""
+    latest, stream, index, by_id = fields
+    return EventTally(latest, stream, index, by_id, is_counted & (index < INT64_MAX))
 
 
 class CoinLevels:
@@ -118,6 +142,10 @@ class WeightLevels(CoinLevels):
         above = sample.levels - (np.frexp(weights)[1] - 1)
         if (above < 0).any() or (above > 54).any():
             return f"a {self._name} at a level that is not its own"
+        starts = run_starts(sample.groups)
+        counts = run_lengths(starts, sample.groups.size)
+        if (sample.levels[starts] + highest_bit(counts) >= _MOST_TOTAL).any():
+            return f"more of a {self._name} than any stream has"
         return None
 
 

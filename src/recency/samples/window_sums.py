@@ -11,6 +11,7 @@ import numpy as np
 
 from recency.algorithm import View
 from recency.core import by_key
+from recency.core.age_cells import LEAST_WHOLE
 from recency.core.arrays import (
     INT64_MIN,
     BoolArray,
@@ -41,6 +42,9 @@ class AgeSplit:
         self.inside = cells.sums(np.flatnonzero(after), size)
         self.within = cells.sums(np.flatnonzero(within), size)
         self.total = cells.sums(np.flatnonzero(after | within), size)
+        fractions = np.bincount(cells.keys[cells.places < LEAST_WHOLE], minlength=size) > 0
+        self.is_rounded: BoolArray = fractions | (self.total >= _LARGE)
+        """Whether sums may have been rounded."""
         self.before, self.last = since.copy(), since.copy()
         keys = cells.keys[within]
         # Where the cell begins, or the last tick before it, and its last tick.
@@ -84,8 +88,10 @@ def _bounded(view: View, since: Int64Array, weights: FloatArray, rows: WindowSam
     share = np.where(split.is_whole, (by / np.hypot(by, by_rest)) ** 2, 0.0)
     left = split.within - np.maximum(rest.events.value, rest.seen.value)
     middle = (1 - share) * np.maximum(part.events.value, part.seen.value) + share * left
-    lower = _further(split.inside + least, 1 - _OUTWARD)
-    upper = _further(split.total - other, 1 + _OUTWARD)
+    # Sums are rounded relative to what they are, a difference relative to what it is one of.
+    outward = np.where(split.is_rounded, _OUTWARD, 0.0)
+    lower = (split.inside + least) * (1 - outward)
+    upper = split.total - other + split.total * outward
     value = np.clip(split.inside + middle, lower, np.maximum(lower, upper))
     is_known = split.within == 0
     return Estimate(
@@ -94,13 +100,6 @@ def _bounded(view: View, since: Int64Array, weights: FloatArray, rows: WindowSam
         np.where(is_known, bounds_of_sums(split.inside)[1], np.maximum(upper, value)),
         np.where(is_known, 1.0, rows.confidence),
     )
-
-
-def _further(ends: FloatArray, factor: float) -> FloatArray:
-    """Return ends of intervals moved by more than their sums were rounded."""
-    is_rounded = (np.abs(ends) >= _LARGE) | (ends % 1 != 0)
-    moved: FloatArray = np.where(is_rounded, ends * factor, ends)
-    return moved
 
 
 def _least(rows: WindowSample, told: Told) -> FloatArray:
