@@ -3,6 +3,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from cases import CASES
 from recency import (
     Bank,
     DecayedSample,
@@ -226,3 +227,15 @@ def test_an_empty_batch_has_no_keys():
     bank.update_many("k", [], at=[])
     bank.update_many([], at=[])
     assert list(bank) == []
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_banks_without_keys_merge(case):
+    if "merging_commutes" in case.exceptions:
+        return  # sketches of this configuration refuse to merge
+    bank = Bank(case.make())
+    assert bank.merge(Bank(case.make())).to_bytes() == {}
+    filled = Bank(case.make())
+    filled.update_many(["a"] * 3, **case.stream(3))
+    expected = filled.to_bytes()
+    assert bank.merge(filled).merge(Bank(case.make())).to_bytes() == expected
