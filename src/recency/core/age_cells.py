@@ -127,7 +127,7 @@ class AgeCells:
 
     @staticmethod
     def joined(cells: Sequence["AgeCells"], sizes: Sequence[int]) -> "AgeCells":
-        """The cells of several, of so many keys each, one after the other."""
+        """Return the cells of several in a row; ``sizes`` are their numbers of keys."""
         filled = [i for i, each in enumerate(cells) if each.keys.size]
         if filled in ([], [0]):
             return cells[0]

@@ -249,8 +249,8 @@ class LevelSample:
     def query_levels(self, since: Int64Array) -> Int64Array:
         """ℓ for the elements later than ``since``, per key; ``NO_LEVEL`` if all are present."""
         levels = np.full(since.size, NO_LEVEL)
-        blind = np.flatnonzero(self.edges > since[self.edge_keys])
-        np.maximum.at(levels, self.edge_keys[blind], self.edge_levels[blind] + 1)
+        overflowed = np.flatnonzero(self.edges > since[self.edge_keys])
+        np.maximum.at(levels, self.edge_keys[overflowed], self.edge_levels[overflowed] + 1)
         return levels
 
     def in_order(self) -> "LevelSample":

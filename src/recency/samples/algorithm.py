@@ -301,14 +301,14 @@ class SampleAlgorithm(Algorithm):
 
 
 def blocks_of(keys: Int64Array, columns: Columns, size: int) -> Blocks:
-    """Yield so many rows at a time, the last ones first; a single key stands for all rows."""
+    """Yield rows in blocks, the last block first; a single key stands for all rows."""
     for end in range(columns[0].size, 0, -size):
         block = slice(max(0, end - size), end)
         yield keys if keys.size == 1 else keys[block], tuple(column[block] for column in columns)
 
 
 def taken_in(sample: LevelSample, placing: Placing, blocks: Blocks, least: int) -> LevelSample:
-    """Return a sample with rows taken in, at least so many elements at once but for the last.
+    """Return a sample with rows taken in, ``least`` elements or more at once but for the last.
 
     Mostly the first blocks are the newest, and raise the edges that thin the rest.
     """

@@ -19,7 +19,7 @@ class RankBounds(ABC):
 
     @abstractmethod
     def of_rank(self, not_above: Int64Array) -> tuple[FloatArray, FloatArray]:
-        """Return bounds on the rank of a value that so many sampled ones do not exceed."""
+        """Return bounds on the rank of a value; ``not_above`` sampled values do not exceed it."""
 
     @abstractmethod
     def of_quantiles(self, shares: FloatArray) -> tuple[Int64Array, Int64Array]:
@@ -92,7 +92,7 @@ class AgeBounds(RankBounds):
     def _reach(
         self, sampled: Int64Array, shares: FloatArray, bounds: int, strictly: bool = False
     ) -> BoolArray:
-        """Return whether what so many sampled values stand for surely reaches a share."""
+        """Return whether what ``sampled`` values stand for surely reaches a share."""
         sums = self._scale * sampled + shares * self._rest_scale * self._rest
         squares = self._scale**2 * (sampled + self._twins)
         squares = squares + (shares * self._rest_scale) ** 2 * self._rest_square

@@ -71,7 +71,7 @@ def write_states(
     samples: int | Int64Array = 1,
     ahead: bool = False,
 ) -> None:
-    """Append the columns of all states, of so many samples each, to ``writer``.
+    """Append the columns of all states to ``writer``; ``samples`` is the number of samples of each.
 
     With ``ahead``, edges are later than the latest time: the distance is written all the same.
     """
@@ -135,7 +135,7 @@ def read_states(
 ) -> SampleStates:
     """Read what :func:`write_states` wrote; refuse what no stream leads to.
 
-    Each state has so many samples; None for as many as the last of its extra numbers says. With
+    Each state has ``samples`` samples; None: as many as the last of its extra numbers says. With
     ``ahead`` the caller has to look for flaws: what edges and times mean is its own affair.
     """
     name = reader.name

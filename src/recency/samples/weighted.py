@@ -264,8 +264,8 @@ def by_time(sample: LevelSample, sampler: Sampler, decay: DecayFunction, now: in
     edges = sample.edges[order]
     # A window that begins at or before an edge cannot use its level, nor any below. So ℓ(t) follows
     # from the number of edges before t.
-    blind = np.append(sample.edge_levels[order], NO_LEVEL - 1)
-    levels = np.maximum.accumulate(blind[::-1])[::-1] + 1
+    overflowed = np.append(sample.edge_levels[order], NO_LEVEL - 1)
+    levels = np.maximum.accumulate(overflowed[::-1])[::-1] + 1
     at = np.array([now], dtype=np.int64)
     g = decay.at(ages_of(sample.times, at))
     of_window = levels[np.searchsorted(edges, sample.times)]
@@ -288,8 +288,8 @@ def by_expiry(
 ) -> Weighed:
     """Return elements that are kept by expiry, under the decay of their sketch."""
     clock = before_the_end(now)
-    blind = sample.edge_levels[sample.edges > clock]
-    level = int(blind.max(initial=bottom - 1)) + 1
+    overflowed = sample.edge_levels[sample.edges > clock]
+    level = int(overflowed.max(initial=bottom - 1)) + 1
     rows = np.flatnonzero((sample.levels == level) & (sample.times > clock))
     coins, values, weights, times = (column[rows] for column in sample.columns)
     at = np.array([now, latest], dtype=np.int64)
@@ -303,7 +303,7 @@ def by_expiry(
     gone = unknown[sampler.levels(decayed[unknown], coins[unknown]) < level]
     shares[gone], units[gone] = 0.0, 0.0
     most = 0.0 if is_over else float(sampler.scales(np.array([level]))[0])
-    why = TOO_SMALL if blind.size else FADED
+    why = TOO_SMALL if overflowed.size else FADED
     return Weighed(values, weights, decayed, shares, units, most, why).of(decayed > 0)
 
 

@@ -90,7 +90,7 @@ class WindowSample:
                 yield mine
 
     def scaled(self, counts: Int64Array, factor: Any = 1.0) -> Counts:
-        """Return what so many sampled elements stand for; their variance is larger by a factor."""
+        """Return what ``counts`` sampled elements stand for; their variance is larger by ``factor``."""
         amounts = counts / factor
         lower, upper = np.zeros(self.size), np.zeros(self.size)
         rows = np.flatnonzero(~self.is_exact)
