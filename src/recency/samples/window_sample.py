@@ -90,7 +90,7 @@ class WindowSample:
                 yield mine
 
     def scaled(self, counts: Int64Array, factor: Any = 1.0) -> Counts:
-        """Return what ``counts`` sampled elements stand for; their variance is larger by ``factor``."""
+        """Return what sampled elements stand for, if their variance is larger by ``factor``."""
         amounts = counts / factor
         lower, upper = np.zeros(self.size), np.zeros(self.size)
         rows = np.flatnonzero(~self.is_exact)
