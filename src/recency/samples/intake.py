@@ -167,7 +167,9 @@ def without_zeros(keys: Int64Array, rows: Columns) -> tuple[Int64Array, Columns]
     if is_positive.all():
         return keys, rows
     index = np.flatnonzero(is_positive)
-    return keys[index], tuple(column[index] for column in rows)
+    is_one = not keys.strides[0]  # a single key, broadcast: any of its elements serve
+    kept = keys[: index.size] if is_one else keys[index]
+    return kept, tuple(column[index] for column in rows)
 
 
 def least_exponents(least: Int64Array, keys: Int64Array, weights: FloatArray) -> Int64Array:
