@@ -19,7 +19,6 @@ OPTIONS = {
     "spark.sql.shuffle.partitions": "4",
     # Jobs here are short: the optimising compiler of the JVM would take half of the time.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.sql.session.timeZone": "America/New_York",
 }
 
